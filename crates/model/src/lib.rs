@@ -1,0 +1,28 @@
+//! The nouns of Nacre: ids, time, sizes, secrets.
+//!
+//! Everything here is pure: no files, no network, no tasks. Time and randomness come in through
+//! [`Clock`] and [`Id::new`], so that a test can be exact. Every other crate rests on this one.
+//!
+//! ```
+//! use nacre_model::{ByteCount, Clock, Id, Sandbox, SystemClock};
+//!
+//! let id: Id<Sandbox> = Id::new(&SystemClock);
+//! assert!(id.to_string().starts_with("sbx_"));
+//! assert_eq!("2G".parse::<ByteCount>().unwrap().bytes(), 2 << 30);
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod clock;
+pub mod failpoint;
+mod id;
+mod secret;
+mod snapshot;
+
+pub use bytes::{ByteCount, ByteCountError};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use id::{Boot, Id, IdError, Kind, Sandbox, Snapshot};
+pub use jiff::Timestamp;
+pub use secret::{Redactor, Secret};
+pub use snapshot::{SnapshotId, SnapshotIdError, SnapshotKind};

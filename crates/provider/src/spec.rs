@@ -1,0 +1,191 @@
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use model::{ByteCount, SnapshotId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::{Isolation, SandboxId};
+
+/// What to make.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SandboxSpec {
+    /// Unique per provider while the sandbox lives.
+    pub name: Option<String>,
+    /// How [`crate::Provider::ensure`] finds it again: a session and its generation, say.
+    pub key: Option<String>,
+    pub origin: Origin,
+    pub generation: u64,
+    pub memory: Option<ByteCount>,
+    pub pids: Option<u64>,
+    /// In thousandths of a core.
+    pub cpu_millis: Option<u64>,
+    pub disk: Option<ByteCount>,
+    pub env: BTreeMap<String, String>,
+    pub labels: BTreeMap<String, String>,
+    pub network: Network,
+    pub runtime: Runtime,
+    pub forwards: Vec<Forward>,
+    /// Where the provider ends sandboxes by itself: how long this one shall live.
+    pub lifetime: Option<Duration>,
+}
+
+impl SandboxSpec {
+    pub fn from(origin: Origin) -> Self {
+        Self {
+            name: None,
+            key: None,
+            origin,
+            generation: 1,
+            memory: None,
+            pids: None,
+            cpu_millis: None,
+            disk: None,
+            env: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            network: Network::None,
+            runtime: Runtime::Native,
+            forwards: Vec::new(),
+            lifetime: None,
+        }
+    }
+}
+
+/// What a sandbox's disk starts from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    Snapshot(SnapshotId),
+    /// The provider's own bare image; for local, the host's `/usr` behind a synthesised `/etc`.
+    Bare,
+    /// A directory or tar on the provider's machine.
+    Rootfs(PathBuf),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// Loopback alone.
+    None,
+    /// Loopback, and a policed way out.
+    Proxy,
+    /// The host's own. Never for sessions.
+    Host,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Runtime {
+    Native,
+    Runsc,
+}
+
+/// A port on the sandbox's loopback that leads to an address of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forward {
+    pub port: u16,
+    pub to: SocketAddr,
+}
+
+/// A sandbox as its provider knows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sandbox {
+    pub id: SandboxId,
+    pub name: Option<String>,
+    pub key: Option<String>,
+    pub state: SandboxState,
+    pub generation: u64,
+    pub runtime: Runtime,
+    pub isolation: Isolation,
+    pub labels: BTreeMap<String, String>,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "status")]
+pub enum SandboxState {
+    Running,
+    Paused { kept: Kept },
+    /// Its processes are gone and its disk is still its own.
+    Ended,
+    /// Its disk is now this snapshot.
+    Stopped { snapshot: SnapshotId },
+}
+
+/// What a pause, stop or snapshot keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    Disk,
+    Memory,
+}
+
+/// What a user gets for a pause, stop or snapshot. `digest`, `bytes` and `files` follow in the
+/// background.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// None for a pause in place: nothing was copied.
+    pub snapshot: Option<SnapshotId>,
+    pub digest: Option<String>,
+    pub bytes: Option<u64>,
+    pub files: Option<u64>,
+    pub kept: Kept,
+    pub took_ms: f64,
+    /// How long the sandbox's processes stood still.
+    pub frozen_ms: f64,
+    /// How long writing back to the disk took, of `took_ms`.
+    pub sync_ms: f64,
+    /// How long from the last process's end to the layer in its place, of `took_ms`.
+    pub sealed_ms: f64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ensured {
+    pub sandbox: Sandbox,
+    pub expected: Expected,
+}
+
+/// What `ensure` found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expected {
+    /// It was running.
+    Found,
+    /// It was paused and goes on.
+    Resumed(Kept),
+    /// Its processes were gone; a new start on its sealed disk.
+    Restarted(SnapshotId),
+    /// There was none.
+    Created,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Resumed {
+    /// What was still there: memory, or only the disk.
+    pub kept: Kept,
+    pub took_ms: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Alive {
+    Running,
+    Paused,
+    Dead,
+}
+
+/// Where a sandbox is reached, for a provider with public addresses. A local one is reached by
+/// `dial` alone.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Endpoints {
+    pub preview: Option<String>,
+    pub agent: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    pub ok: bool,
+    pub detail: String,
+}

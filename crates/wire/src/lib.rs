@@ -1,0 +1,16 @@
+//! What crosses a process: the frames between host and runner ([`guest`]), and between host and
+//! keeper ([`keeper`]).
+//!
+//! A sandbox may run for weeks under the runner it was started with while the host is upgraded, so
+//! these types only grow: a field is added with a default, never renamed or given another meaning.
+//! Whatever comes from a runner is hostile: lengths are checked before anything is allocated.
+
+#![forbid(unsafe_code)]
+
+pub mod frame;
+pub mod guest;
+pub mod keeper;
+mod raw;
+
+pub use frame::{Channel, Frame, FrameError, MAX_CONTROL, MAX_DATA};
+pub use raw::Raw;
