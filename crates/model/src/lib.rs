@@ -23,6 +23,6 @@ mod snapshot;
 pub use bytes::{ByteCount, ByteCountError};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use id::{Boot, Id, IdError, Kind, Sandbox, Snapshot};
-pub use jiff::Timestamp;
+pub use jiff::{SignedDuration, Timestamp};
 pub use secret::{Redactor, Secret};
 pub use snapshot::{SnapshotId, SnapshotIdError, SnapshotKind};

@@ -1,30 +1,9 @@
-//! What the command line asks of the local engine beyond the provider contract.
-#![allow(unused_variables, clippy::todo, missing_debug_implementations)]
-use std::time::Duration;
+//! What the command line shows of the engine beyond the provider contract.
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use model::{SnapshotId, Timestamp};
-use provider::{ProviderError, SandboxId, SandboxSpec, Sandbox};
+use provider::{Sandbox, SandboxId};
 use serde::Serialize;
-
-#[derive(Debug, Clone)]
-pub struct Config {
-    pub home: Utf8PathBuf,
-    /// The first host id of the first range, and how many ranges of 65,536 there are.
-    pub first_id: u32,
-    pub ranges: u32,
-    /// A frozen sandbox goes to disk after this long.
-    pub to_disk_after: Duration,
-}
-
-impl Config {
-    pub fn at(home: impl Into<Utf8PathBuf>) -> Self {
-        todo!()
-    }
-}
-
-#[derive(Clone)]
-pub struct Local;
 
 /// Everything known of one sandbox, for `show`.
 #[derive(Debug, Clone, Serialize)]
@@ -86,99 +65,4 @@ pub struct Collected {
     pub bytes: u64,
     /// Dead sandboxes whose disks were sealed on the way.
     pub recovered: Vec<SnapshotId>,
-}
-
-impl Local {
-    /// Opens the home, makes it if need be, and finishes or removes what an earlier process left
-    /// half-made.
-    pub fn open(config: Config) -> Result<Self, ProviderError> {
-        todo!()
-    }
-
-    /// By id, by name, or by a prefix of the id that fits only one.
-    pub fn find_sandbox(&self, text: &str) -> Result<SandboxId, ProviderError> {
-        todo!()
-    }
-
-    pub fn find_snapshot(&self, text: &str) -> Result<SnapshotId, ProviderError> {
-        todo!()
-    }
-
-    pub async fn show(&self, id: SandboxId) -> Result<Details, ProviderError> {
-        todo!()
-    }
-
-    pub async fn snapshots(&self) -> Result<Vec<SnapshotInfo>, ProviderError> {
-        todo!()
-    }
-
-    /// With `wait`: computes the digest if nobody has yet.
-    pub async fn show_snapshot(&self, id: &SnapshotId) -> Result<SnapshotInfo, ProviderError> {
-        todo!()
-    }
-
-    pub async fn digest_snapshot(&self, id: &SnapshotId) -> Result<SnapshotInfo, ProviderError> {
-        todo!()
-    }
-
-    pub async fn verify_snapshot(&self, id: &SnapshotId) -> Result<Verified, ProviderError> {
-        todo!()
-    }
-
-    pub async fn usage(&self) -> Result<Usage, ProviderError> {
-        todo!()
-    }
-
-    pub async fn collect_garbage(&self) -> Result<Collected, ProviderError> {
-        todo!()
-    }
-
-    /// Builds a Debian root file system with mmdebstrap and keeps it as the base snapshot named
-    /// `base`; `progress` gets a line at a time.
-    pub async fn build_base(
-        &self,
-        slim: bool,
-        progress: &(dyn Fn(&str) + Send + Sync),
-    ) -> Result<SnapshotInfo, ProviderError> {
-        todo!()
-    }
-
-    /// The snapshot named `base`, if there is one.
-    pub fn base(&self) -> Result<Option<SnapshotId>, ProviderError> {
-        todo!()
-    }
-}
-
-/// What `doctor` looked at.
-#[derive(Debug, Clone, Serialize)]
-pub struct Finding {
-    pub name: &'static str,
-    pub status: FindingStatus,
-    pub found: String,
-    /// What to do, when something is to be done.
-    pub advice: Option<String>,
-    #[serde(skip)]
-    pub fix: Option<Fix>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FindingStatus {
-    Ok,
-    /// Works, with less.
-    Warning,
-    /// Sandboxes cannot run.
-    Missing,
-}
-
-#[derive(Debug, Clone)]
-pub enum Fix {
-    /// Debian packages to install.
-    Packages(Vec<&'static str>),
-    /// A directory to make.
-    Directory(Utf8PathBuf),
-    /// A kernel module to load.
-    Module(&'static str),
-    /// A file to be given this content.
-    Write(Utf8PathBuf, String),
 }

@@ -31,13 +31,18 @@ pub enum FileEvent {
 /// Files of any size, a piece at a time.
 pub type FileStream = mpsc::Receiver<Result<FileEvent, ProviderError>>;
 
-/// A stream of small files that are already in memory.
+/// How large the pieces are that [`files_from`] makes: below the largest frame of any protocol.
+const PIECE: usize = 64 << 10;
+
+/// A stream of files that are already in memory.
 pub fn files_from(files: Vec<(FileEntry, Bytes)>) -> FileStream {
-    let (sender, receiver) = mpsc::channel((files.len() * 2).max(1));
-    for (entry, data) in files {
-        let _ = sender.try_send(Ok(FileEvent::Entry(entry)));
-        if !data.is_empty() {
-            let _ = sender.try_send(Ok(FileEvent::Data(data)));
+    let pieces: usize = files.iter().map(|(_, data)| 1 + data.len().div_ceil(PIECE)).sum();
+    let (sender, receiver) = mpsc::channel(pieces.max(1));
+    let send = |event| sender.try_send(Ok(event)).expect("there is room for every piece");
+    for (entry, mut data) in files {
+        send(FileEvent::Entry(entry));
+        while !data.is_empty() {
+            send(FileEvent::Data(data.split_to(PIECE.min(data.len()))));
         }
     }
     receiver

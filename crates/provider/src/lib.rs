@@ -6,9 +6,15 @@
 #![forbid(unsafe_code)]
 
 mod capability;
+#[cfg(feature = "contract")]
+pub mod contract;
 mod error;
 mod exec;
+#[cfg(feature = "fake")]
+pub mod fake;
 mod files;
+#[cfg(feature = "probe")]
+pub mod probe;
 mod spec;
 
 use std::fmt;
@@ -19,7 +25,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use capability::{Capabilities, Capability, Isolation, Limits, Strength, Survives};
 pub use error::{BoxError, ProviderError};
-pub use exec::{Exec, ExecInput, ExecOutput, ExecSpec, Exit, Finished, WindowSize};
+pub use exec::{EXEC_QUEUE, Exec, ExecInput, ExecOutput, ExecSpec, Exit, Finished, WindowSize};
 pub use files::{FileEntry, FileEvent, FileKind, FileStream, files_from};
 pub use spec::{
     Alive, Endpoints, Ensured, Expected, Forward, Health, Kept, Network, Origin, Receipt, Resumed, Runtime, Sandbox,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Isolation, SandboxId};
 
 /// What to make.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SandboxSpec {
     /// Unique per provider while the sandbox lives.
     pub name: Option<String>,
@@ -141,7 +141,7 @@ pub struct Receipt {
     pub sealed_ms: f64,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ensured {
     pub sandbox: Sandbox,
     pub expected: Expected,
@@ -161,7 +161,7 @@ pub enum Expected {
     Created,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Resumed {
     /// What was still there: memory, or only the disk.
     pub kept: Kept,

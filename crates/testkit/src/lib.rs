@@ -1,1 +1,32 @@
 //! What tests share.
+//!
+//! [`probe_path`] finds `nacre-probe`, the program that the provider contract suite runs inside
+//! sandboxes. Its vocabulary is `provider::probe`.
+
+#![forbid(unsafe_code)]
+
+use std::io;
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeMissing {
+    #[error("there is no {0}; make it with `cargo build -p nacre-testkit --bins`")]
+    NotBuilt(PathBuf),
+    #[error("cannot tell where the running test is")]
+    Nowhere(#[source] io::Error),
+}
+
+/// The probe that was built beside the running test.
+pub fn probe_path() -> Result<PathBuf, ProbeMissing> {
+    let test = std::env::current_exe().map_err(ProbeMissing::Nowhere)?;
+    // A test is in target/PROFILE/deps, a binary or an example's parent in target/PROFILE.
+    let beside = test.ancestors().skip(1).take(2).map(|directory| directory.join("nacre-probe"));
+    let mut missing = PathBuf::from("nacre-probe");
+    for path in beside {
+        if path.is_file() {
+            return Ok(path);
+        }
+        missing = path;
+    }
+    Err(ProbeMissing::NotBuilt(missing))
+}

@@ -1,1 +1,132 @@
-//! Host to keeper.
+//! Host to keeper. A keeper is started with a connected socket as its standard input and gets one
+//! [`Start`] on it; afterwards anyone who can reach `keeper.sock` in the sandbox's directory may
+//! open a connection and send [`Request`]s, each answered by one [`Reply`].
+
+use serde::{Deserialize, Serialize};
+
+use crate::guest;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Start {
+    /// With one descriptor, the network namespace, unless the host's own is to be used.
+    Launch(Launch),
+    /// Take over a sandbox whose keeper is gone.
+    Adopt(Launch),
+}
+
+/// Everything that is needed to bring one sandbox up. Paths are the host's.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Launch {
+    pub sandbox: String,
+    /// The sandbox's own directory: sockets, `keeper.json`, `keeper.log`.
+    pub dir: String,
+    /// Immutable layers, the topmost first.
+    pub layers: Vec<String>,
+    /// Holds `upper` and `work`.
+    pub disk: String,
+    /// Mounted read-only at `/run/nacre`; holds the runner and the doors.
+    pub doors: String,
+    /// Mounted read-only at `/sys`.
+    pub sys: String,
+    /// Host directories to be seen inside, read-only: host path and path inside.
+    pub binds: Vec<(String, String)>,
+    /// Files to lay over existing ones of the root file system: host path and path inside.
+    pub files: Vec<(String, String)>,
+    pub first_id: u32,
+    pub ids: u32,
+    pub hostname: String,
+    pub cgroups: Cgroups,
+    pub host_network: bool,
+    pub forwards: Vec<Forward>,
+    pub shm_bytes: u64,
+    /// Over this much on its disk the sandbox is frozen.
+    pub disk_limit: Option<u64>,
+    /// A frozen sandbox is ended, its disk kept, after this long.
+    pub to_disk_after_ms: u64,
+    pub config: guest::Config,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cgroups {
+    /// The sandbox's directory on the v2 hierarchy: freeze and kill, and limits where it has the
+    /// controllers.
+    pub unified: String,
+    /// Its directories on v1 hierarchies, for limits.
+    pub legacy: Vec<String>,
+    /// The file and values that lift and restore the processor quota around a freeze.
+    pub quota: Option<Quota>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quota {
+    pub file: String,
+    pub lifted: String,
+    pub limited: String,
+}
+
+/// A port on the sandbox's loopback that leads to an address of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forward {
+    pub port: u16,
+    pub to: std::net::SocketAddr,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    Status,
+    /// Stays frozen after this connection is gone only if [`Request::Keep`] came before.
+    Freeze,
+    Keep,
+    Thaw,
+    /// Ends every process and waits until the disk is no longer mounted; the keeper ends too.
+    End,
+    /// Answered with the listening socket of `/run/nacre/NAME`, made if need be.
+    Door { name: String },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    Launched(Launched),
+    Status { pid: i32, frozen: bool, reason: Option<String> },
+    Frozen { took_us: u64 },
+    Done,
+    Ended(Ended),
+    Door,
+    Failed { stage: String, message: String },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launched {
+    /// PID 1 of the sandbox, as the host counts.
+    pub pid: i32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// From the order to kill until the last process was gone.
+    pub processes_us: u64,
+    /// From then until the disk was unmounted.
+    pub unmount_us: u64,
+}
+
+/// `keeper.json` in the sandbox's directory: how the sandbox is found again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Running {
+    pub keeper: i32,
+    pub pid: i32,
+    /// Start time of `pid` in clock ticks since boot, against reuse of its number.
+    pub started: u64,
+    pub host_boot: String,
+}
+
+/// `exit.json` in the sandbox's directory: how PID 1 ended, and why the keeper ended it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    /// `to_disk`, `out_of_memory`; absent when nobody knows.
+    pub reason: Option<String>,
+}

@@ -10,6 +10,8 @@
 pub mod frame;
 pub mod guest;
 pub mod keeper;
+#[cfg(feature = "pass")]
+pub mod pass;
 mod raw;
 
 pub use frame::{Channel, Frame, FrameError, MAX_CONTROL, MAX_DATA};

@@ -1,0 +1,58 @@
+use clap::{Parser, Subcommand};
+
+use crate::commands::{
+    base, completions, config, doctor, internal, man, sandbox, snapshot, storage,
+};
+
+/// Runs coding agents in sandboxes and never loses their work.
+#[derive(Debug, Parser)]
+#[command(
+    name = "nacre",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Arguments {
+    /// Print JSON: results on stdout, errors on stderr
+    #[arg(long, global = true, display_order = 900)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make, use and end sandboxes
+    #[command(subcommand)]
+    Sandbox(sandbox::Command),
+    /// Look at and remove snapshots
+    #[command(subcommand)]
+    Snapshot(snapshot::Command),
+    /// What is on the disk
+    #[command(subcommand)]
+    Storage(storage::Command),
+    /// The root file system that sandboxes start from
+    #[command(subcommand)]
+    Base(base::Command),
+    /// Check whether this machine can run sandboxes
+    Doctor(doctor::Arguments),
+    /// The configuration
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Print a shell's completion script
+    Completions(completions::Arguments),
+    /// Write the manual pages into a directory
+    #[command(hide = true)]
+    Man(man::Arguments),
+    /// What nacre runs of itself
+    #[command(subcommand, hide = true)]
+    Internal(internal::Command),
+}
+
+impl Command {
+    /// Carries many connections at once.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, Self::Sandbox(sandbox::Command::Port(_)))
+    }
+}

@@ -1,0 +1,1 @@
+//! `nacre bench`: how long sandboxes take, beside their peers.

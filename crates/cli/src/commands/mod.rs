@@ -1,0 +1,32 @@
+//! What can be typed, and what it does: a file per command.
+
+pub(crate) mod base;
+mod bench;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod internal;
+pub(crate) mod man;
+pub(crate) mod sandbox;
+pub(crate) mod snapshot;
+pub(crate) mod storage;
+
+use std::process::ExitCode;
+
+use crate::app::App;
+use crate::arguments::Command;
+use crate::error::CommandError;
+
+pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
+    match command {
+        Command::Sandbox(command) => sandbox::run(app, command).await,
+        Command::Snapshot(command) => snapshot::run(app, command).await,
+        Command::Storage(command) => storage::run(app, command).await,
+        Command::Base(command) => base::run(app, command).await,
+        Command::Doctor(arguments) => doctor::run(app, &arguments),
+        Command::Config(config::Command::Check) => config::check(app),
+        Command::Completions(arguments) => completions::run(app, &arguments),
+        Command::Man(arguments) => man::run(app, &arguments),
+        Command::Internal(command) => internal::run(app, command).await,
+    }
+}

@@ -1,0 +1,318 @@
+//! Where every setting comes from: defaults, one TOML file, the environment. Nothing else reads
+//! the environment.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use camino::Utf8PathBuf;
+use figment::providers::{Env, Format as _, Serialized, Toml};
+use figment::{Figment, Metadata, Source};
+use serde::{Deserialize, Serialize};
+
+use crate::error::CommandError;
+
+/// The configuration in effect, and where each of its values is from.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) local: provider_local::Config,
+    pub(crate) file: Utf8PathBuf,
+    pub(crate) settings: Vec<Setting>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Setting {
+    pub(crate) key: String,
+    pub(crate) value: serde_json::Value,
+    pub(crate) source: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sections {
+    local: LocalSection,
+}
+
+/// `[local]`: the engine on this machine.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LocalSection {
+    first_id: u32,
+    ranges: u32,
+    pause_to_disk_after: Span,
+}
+
+pub(crate) fn load() -> Result<Config, CommandError> {
+    let (home, home_source) = home()?;
+    let (file, file_source) = file(&home)?;
+    let defaults = provider_local::Config::at(home.clone());
+    let mut figment = Figment::from(Serialized::defaults(Sections::of(&defaults)));
+    if is_there(&file)? {
+        figment = figment.merge(Toml::file_exact(&file));
+    }
+    // `NACRE_HOME`, `NACRE_LOG` and the like have no section and are read elsewhere.
+    let sectioned = Env::prefixed(PREFIX).filter(|key| key.as_str().contains("__"));
+    let figment = figment.merge(sectioned.split("__"));
+    let sections: Sections = figment.extract().map_err(|error| bad_values(&error))?;
+
+    let mut settings = vec![
+        Setting {
+            key: "home".into(),
+            value: home.as_str().into(),
+            source: home_source,
+        },
+        Setting {
+            key: "config".into(),
+            value: file.as_str().into(),
+            source: file_source,
+        },
+    ];
+    for (key, value) in sections.flattened()? {
+        let source = figment
+            .find_metadata(&key)
+            .map_or_else(default_source, |found| source_of(found, &key));
+        settings.push(Setting { key, value, source });
+    }
+    let local = sections.local.validated(defaults, &settings)?;
+    Ok(Config {
+        local,
+        file,
+        settings,
+    })
+}
+
+impl Sections {
+    fn of(local: &provider_local::Config) -> Self {
+        Self {
+            local: LocalSection {
+                first_id: local.first_id,
+                ranges: local.ranges,
+                pause_to_disk_after: Span(local.to_disk_after),
+            },
+        }
+    }
+
+    /// `section.key` and its value, in the order of their names.
+    fn flattened(&self) -> Result<Vec<(String, serde_json::Value)>, CommandError> {
+        let serde_json::Value::Object(sections) = serde_json::to_value(self)? else {
+            return Ok(Vec::new());
+        };
+        let mut all = Vec::new();
+        for (section, values) in sections {
+            let serde_json::Value::Object(values) = values else {
+                continue;
+            };
+            all.extend(
+                values
+                    .into_iter()
+                    .map(|(key, value)| (format!("{section}.{key}"), value)),
+            );
+        }
+        Ok(all)
+    }
+}
+
+/// How many ids one sandbox has.
+const RANGE: u64 = 65_536;
+
+impl LocalSection {
+    fn validated(
+        self,
+        defaults: provider_local::Config,
+        settings: &[Setting],
+    ) -> Result<provider_local::Config, CommandError> {
+        let bad = |key: &str, what: String| {
+            let source = settings
+                .iter()
+                .find(|s| s.key == key)
+                .map_or("default", |s| s.source.as_str());
+            Err(CommandError::usage(format!(
+                "`{key}` from {source}: {what}"
+            )))
+        };
+        if u64::from(self.first_id) < RANGE {
+            return bad(
+                "local.first_id",
+                format!(
+                    "{} is an id of the host's own users; begin at {RANGE}",
+                    self.first_id
+                ),
+            );
+        }
+        if self.ranges == 0 {
+            return bad(
+                "local.ranges",
+                "0 ranges leave no room for a sandbox".to_owned(),
+            );
+        }
+        // The last id of all means "none" to the kernel.
+        if u64::from(self.first_id) + u64::from(self.ranges) * RANGE > u64::from(u32::MAX) {
+            let most = (u64::from(u32::MAX) - u64::from(self.first_id)) / RANGE;
+            return bad(
+                "local.ranges",
+                format!(
+                    "from {} there is only room for {most} ranges",
+                    self.first_id
+                ),
+            );
+        }
+        if self.pause_to_disk_after.0.is_zero() {
+            return bad(
+                "local.pause_to_disk_after",
+                "0s would put every paused sandbox on disk at once".to_owned(),
+            );
+        }
+        Ok(provider_local::Config {
+            first_id: self.first_id,
+            ranges: self.ranges,
+            to_disk_after: self.pause_to_disk_after.0,
+            ..defaults
+        })
+    }
+}
+
+const PREFIX: &str = "NACRE_";
+
+fn home() -> Result<(Utf8PathBuf, String), CommandError> {
+    if let Some(home) = path_variable("NACRE_HOME")? {
+        return Ok((home, "NACRE_HOME".to_owned()));
+    }
+    if rustix::process::geteuid().is_root() {
+        return Ok((Utf8PathBuf::from("/var/lib/nacre"), default_source()));
+    }
+    let Some(user) = path_variable("HOME")? else {
+        return Err(CommandError::usage("there is no HOME to keep state in")
+            .hint("set NACRE_HOME to a directory"));
+    };
+    Ok((user.join(".local/share/nacre"), default_source()))
+}
+
+fn file(home: &Utf8PathBuf) -> Result<(Utf8PathBuf, String), CommandError> {
+    let Some(file) = path_variable("NACRE_CONFIG")? else {
+        return Ok((home.join("nacre.toml"), default_source()));
+    };
+    // The default file may be absent; one that was asked for may not.
+    if !is_there(&file)? {
+        return Err(
+            CommandError::not_found(format!("there is no file at {file}"))
+                .hint("NACRE_CONFIG names it: unset it, or make the file"),
+        );
+    }
+    Ok((file, "NACRE_CONFIG".to_owned()))
+}
+
+/// A file that cannot be reached is not the same as none.
+fn is_there(file: &Utf8PathBuf) -> Result<bool, CommandError> {
+    Ok(file
+        .try_exists()
+        .with_context(|| format!("cannot look for {file}"))?)
+}
+
+fn path_variable(name: &str) -> Result<Option<Utf8PathBuf>, CommandError> {
+    let Some(value) = variable(name).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    // We start copies of ourselves elsewhere, and they are to find the same place.
+    let path = std::path::absolute(PathBuf::from(value))
+        .with_context(|| format!("{name} is not a path"))?;
+    let path = Utf8PathBuf::from_path_buf(path)
+        .map_err(|path| CommandError::usage(format!("{name} is not UTF-8: {}", path.display())))?;
+    Ok(Some(path))
+}
+
+pub(crate) fn log_filter() -> Option<String> {
+    variable("NACRE_LOG")
+        .map(|text| text.to_string_lossy().into_owned())
+        .filter(|text| !text.is_empty())
+}
+
+/// See <https://no-color.org>.
+pub(crate) fn no_colour() -> bool {
+    variable("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the environment"
+)]
+fn variable(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name)
+}
+
+fn default_source() -> String {
+    "default".to_owned()
+}
+
+fn source_of(metadata: &Metadata, key: &str) -> String {
+    match &metadata.source {
+        Some(Source::File(path)) => path.display().to_string(),
+        Some(Source::Code(_)) => default_source(),
+        _ => variable_of(key),
+    }
+}
+
+/// `NACRE_SECTION__KEY`.
+fn variable_of(key: &str) -> String {
+    format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))
+}
+
+fn bad_values(errors: &figment::Error) -> CommandError {
+    let lines: Vec<String> = errors
+        .clone()
+        .into_iter()
+        .map(|error| bad_value(&error).trim_end().to_owned())
+        .collect();
+    CommandError::usage(lines.join("; ")).hint("correct it, or remove it to have the default")
+}
+
+fn bad_value(error: &figment::Error) -> String {
+    let key = error.path.join(".").to_lowercase();
+    let source = error
+        .metadata
+        .as_ref()
+        .map(|metadata| source_of(metadata, &key));
+    match (key.is_empty(), source) {
+        (false, Some(source)) => format!("`{key}` from {source}: {}", error.kind),
+        (true, Some(source)) => format!("{source}: {}", error.kind),
+        (false, None) => format!("`{key}`: {}", error.kind),
+        (true, None) => error.kind.to_string(),
+    }
+}
+
+/// A length of time as people write it: `30s`, `10m`, `1h30m`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is not a length of time: write 30s, 10m or 1h30m");
+        let signed: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
+        Duration::try_from(signed).map(Self).map_err(|_| wrong())
+    }
+}
+
+impl std::fmt::Display for Span {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match jiff::SignedDuration::try_from(self.0) {
+            Ok(signed) => write!(f, "{signed:#}"),
+            Err(_) => write!(f, "{}s", self.0.as_secs()),
+        }
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}

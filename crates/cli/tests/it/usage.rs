@@ -1,0 +1,135 @@
+use crate::Nacre;
+
+/// Wrong before anything is opened, so that none of these needs an engine.
+#[test]
+fn wrong_usage_ends_with_two() {
+    let nacre = Nacre::new();
+    let long = "a".repeat(64);
+    let cases: &[&[&str]] = &[
+        &[],
+        &["nonsense"],
+        &["sandbox"],
+        &["sandbox", "create", "--memory", "lots"],
+        &["sandbox", "create", "--memory", "0"],
+        &["sandbox", "create", "--pids", "0"],
+        &["sandbox", "create", "--cpus", "0"],
+        &["sandbox", "create", "--cpus", "1.2345"],
+        &["sandbox", "create", "--cpus", "4097"],
+        &["sandbox", "create", "--disk", "-1"],
+        &["sandbox", "create", "--env", "NOVALUE"],
+        &["sandbox", "create", "--env", "=x"],
+        &["sandbox", "create", "--label", "k"],
+        &["sandbox", "create", "--runtime", "docker"],
+        &["sandbox", "create", "--net", "bridge"],
+        &["sandbox", "create", "--net", "host"],
+        &["sandbox", "create", "--allow", "example.org"],
+        &[
+            "sandbox",
+            "create",
+            "--net",
+            "none",
+            "--allow",
+            "example.org",
+        ],
+        &["sandbox", "create", "--serve", "80"],
+        &[
+            "sandbox", "create", "--serve", "80=h:1", "--serve", "80=h:2",
+        ],
+        &["sandbox", "create", "--from", "base", "--rootfs", "/"],
+        &["sandbox", "create", "--name", "Capital"],
+        &["sandbox", "create", "--name", "-dash"],
+        &["sandbox", "create", "--name", "sbx_01"],
+        &["sandbox", "create", "--name", &long],
+        &["sandbox", "ls", "--label", "k"],
+        &["sandbox", "show"],
+        &["sandbox", "rm"],
+        &["sandbox", "exec", "x"],
+        &["sandbox", "exec", "x", "--"],
+        &["sandbox", "exec", "x", "true"],
+        &["sandbox", "exec", "x", "--timeout", "30", "--", "true"],
+        &["sandbox", "exec", "x", "--timeout", "0s", "--", "true"],
+        &["sandbox", "exec", "x", "--timeout", "-5s", "--", "true"],
+        &["sandbox", "exec", "x", "--detach", "-i", "--", "true"],
+        &["sandbox", "exec", "x", "--env", "NOVALUE", "--", "true"],
+        &["sandbox", "snapshot", "x", "--name", "host"],
+        &["sandbox", "snapshot", "x", "--name", "base"],
+        &["sandbox", "fork", "x", "-n", "0"],
+        &["sandbox", "cp", "a", "b"],
+        &["sandbox", "cp", "x:/a", "y:/b"],
+        &["sandbox", "cp", "x:relative", "b"],
+        &["sandbox", "cp", "x:/a/../b", "b"],
+        &["sandbox", "cp", "", "x:/a"],
+        &["sandbox", "port", "x", "0"],
+        &["sandbox", "port", "x", "65536"],
+        &["sandbox", "port", "x", "80", "--listen", "nowhere"],
+        &["sandbox", "ssh", "x", "--user", "-oProxyCommand=true"],
+        &["snapshot", "rm"],
+        &["completions", "cmd.exe"],
+        &["internal", "digest", "snp_1"],
+    ];
+    for arguments in cases {
+        let ran = nacre.run(*arguments);
+        assert_eq!(ran.code, Some(2), "{arguments:?}: {}", ran.transcript());
+        assert_eq!(ran.stdout, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_hosts_network_must_be_meant() {
+    let ran = Nacre::new().run(["sandbox", "create", "--net", "host"]);
+    insta::assert_snapshot!(ran.transcript(), @r"
+    error: `--net host` lets the sandbox reach everything the host reaches
+    hint: add `--i-know` if that is meant, or use `--net none`
+    [exit 2]
+    ");
+}
+
+#[test]
+fn wrong_usage_for_a_program_is_json_on_stderr() {
+    let nacre = Nacre::new();
+    for arguments in [
+        &["sandbox", "create", "--memory", "lots", "--json"][..],
+        &["--json", "sandbox", "cp", "a", "b"],
+    ] {
+        let ran = nacre.run(arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
+        let error: serde_json::Value = serde_json::from_str(&ran.stderr).unwrap();
+        assert_eq!(error["error"]["code"], "usage");
+        assert!(
+            error["error"]["message"]
+                .as_str()
+                .is_some_and(|message| !message.contains('\n')),
+            "{error}"
+        );
+        assert!(error["error"]["hints"].is_array());
+    }
+}
+
+#[test]
+fn json_after_the_commands_own_arguments_is_the_commands() {
+    let ran = Nacre::new().run(["sandbox", "exec", "--bad", "x", "--", "ls", "--json"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.starts_with("error: "), "{ran:?}");
+}
+
+#[test]
+fn a_list_of_allowed_hosts_is_refused_while_it_would_not_be_kept() {
+    let ran = Nacre::new().run([
+        "sandbox",
+        "create",
+        "--net",
+        "proxy",
+        "--allow",
+        "example.org",
+    ]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+}
+
+#[test]
+fn what_the_engine_cannot_tell_yet_is_refused() {
+    let ran = Nacre::new().run(["sandbox", "egress", "x"]);
+    insta::assert_snapshot!(ran.transcript(), @r"
+    error: this engine keeps no record of what a sandbox reached yet
+    [exit 4]
+    ");
+}

@@ -1,0 +1,104 @@
+//! Freeze, thaw and kill through the v2 hierarchy.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use wire::keeper::Cgroups;
+
+/// The v2 freezer waits for every task to reach a safe point; a task stuck in the kernel, say on a
+/// dead network file system, can keep it waiting.
+const FREEZE_TIMEOUT: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(crate) fn write(path: &str, value: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes())
+}
+
+/// Freezes, and thaws again if that does not come about in time. The processor quota is lifted
+/// meanwhile: a throttled task reaches its safe point only in the next period.
+pub(crate) fn freeze(cgroups: &Cgroups) -> io::Result<Duration> {
+    let started = Instant::now();
+    let quota = cgroups.quota.as_ref();
+    if let Some(quota) = quota {
+        write(&quota.file, &quota.lifted)?;
+    }
+    let result = write(&format!("{}/cgroup.freeze", cgroups.unified), "1")
+        .and_then(|()| wait_for(cgroups, "frozen 1", FREEZE_TIMEOUT));
+    if let Some(quota) = quota {
+        write(&quota.file, &quota.limited)?;
+    }
+    match result {
+        Ok(true) => Ok(started.elapsed()),
+        Ok(false) => {
+            thaw(cgroups)?;
+            Err(io::Error::other("a process would not stand still; it was left running"))
+        }
+        Err(error) => {
+            let _ = thaw(cgroups);
+            Err(error)
+        }
+    }
+}
+
+pub(crate) fn thaw(cgroups: &Cgroups) -> io::Result<()> {
+    write(&format!("{}/cgroup.freeze", cgroups.unified), "0")
+}
+
+pub(crate) fn is_frozen(cgroups: &Cgroups) -> bool {
+    events(cgroups).is_ok_and(|text| text.contains("frozen 1"))
+}
+
+/// Kills everything, frozen or not, and waits until nothing is left.
+pub(crate) fn kill(cgroups: &Cgroups) -> io::Result<Duration> {
+    let started = Instant::now();
+    write(&format!("{}/cgroup.kill", cgroups.unified), "1")?;
+    // A frozen task dies all the same, but its exit work runs only once it is thawed.
+    thaw(cgroups)?;
+    if wait_for(cgroups, "populated 0", KILL_TIMEOUT)? {
+        Ok(started.elapsed())
+    } else {
+        Err(io::Error::other("a process would not die within ten seconds"))
+    }
+}
+
+/// Removes the sandbox's directories, nested ones first. Nothing may be left in them.
+pub(crate) fn remove(cgroups: &Cgroups) {
+    for directory in [&cgroups.unified].into_iter().chain(&cgroups.legacy) {
+        if let Ok(children) = fs::read_dir(directory) {
+            for child in children.flatten() {
+                let _ = fs::remove_dir(child.path());
+            }
+        }
+        let _ = fs::remove_dir(directory);
+    }
+}
+
+fn events(cgroups: &Cgroups) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(format!("{}/cgroup.events", cgroups.unified))?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The kernel signals a change of `cgroup.events` as an exceptional condition on the file.
+fn wait_for(cgroups: &Cgroups, wanted: &str, timeout: Duration) -> io::Result<bool> {
+    let deadline = Instant::now() + timeout;
+    let mut file = File::open(format!("{}/cgroup.events", cgroups.unified))?;
+    let mut text = String::new();
+    loop {
+        text.clear();
+        file.rewind()?;
+        file.read_to_string(&mut text)?;
+        if text.contains(wanted) {
+            return Ok(true);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        poll(&mut [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::PRI)], Some(&left))?;
+    }
+}

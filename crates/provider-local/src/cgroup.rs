@@ -1,0 +1,270 @@
+//! Limits, on cgroup v2 and on the layout with v1 beside it.
+//!
+//! A sandbox always has a directory on the v2 hierarchy, for freeze and kill; limits go there when
+//! it has the controllers, else to the v1 hierarchies. Never the v1 freezer: it gets stuck.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use provider::{ProviderError, SandboxId};
+use wire::keeper::{Cgroups, Quota};
+
+use crate::error::Doing as _;
+use crate::home::Home;
+
+/// The kernel's scheduling period for quotas.
+const PERIOD_US: u64 = 100_000;
+
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// Where the v2 hierarchy is mounted.
+    pub unified: Utf8PathBuf,
+    pub memory: Controller,
+    pub pids: Controller,
+    pub cpu: Controller,
+}
+
+/// Where a controller is to be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Controller {
+    Unified,
+    Legacy(Utf8PathBuf),
+    Absent,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Limits {
+    pub(crate) memory: Option<u64>,
+    pub(crate) pids: Option<u64>,
+    pub(crate) cpu_millis: Option<u64>,
+}
+
+impl Layout {
+    pub fn detect() -> Result<Self, ProviderError> {
+        let mounts = fs_err::read_to_string("/proc/self/mountinfo").doing("reading the mounts")?;
+        Self::from_mountinfo(&mounts, |unified| {
+            fs_err::read_to_string(unified.join("cgroup.controllers")).unwrap_or_default()
+        })
+        .ok_or_else(|| {
+            ProviderError::refused("no cgroup v2 hierarchy is mounted: `nacre doctor --fix` mounts one")
+        })
+    }
+
+    fn from_mountinfo(mounts: &str, controllers: impl Fn(&Utf8Path) -> String) -> Option<Self> {
+        let mut unified: Option<Utf8PathBuf> = None;
+        let mut legacy: Vec<(Utf8PathBuf, Vec<&str>)> = Vec::new();
+        for line in mounts.lines() {
+            let Some((left, right)) = line.split_once(" - ") else { continue };
+            let Some(place) = left.split(' ').nth(4) else { continue };
+            let mut right = right.split(' ');
+            match (right.next(), right.nth(1)) {
+                (Some("cgroup2"), _) if unified.is_none() => unified = Some(place.into()),
+                (Some("cgroup"), Some(options)) => legacy.push((place.into(), options.split(',').collect())),
+                _ => {}
+            }
+        }
+        let unified = unified?;
+        let available = controllers(&unified);
+        let find = |name: &str| {
+            if available.split_whitespace().any(|c| c == name) {
+                return Controller::Unified;
+            }
+            legacy
+                .iter()
+                .find(|(_, options)| options.contains(&name))
+                .map_or(Controller::Absent, |(place, _)| Controller::Legacy(place.clone()))
+        };
+        Some(Self { memory: find("memory"), pids: find("pids"), cpu: find("cpu"), unified })
+    }
+
+    /// One directory for each home, so that two homes on one machine do not meet.
+    pub(crate) fn group(home: &Home) -> String {
+        format!("nacre-{}", &blake3::hash(home.root().as_str().as_bytes()).to_hex()[..8])
+    }
+
+    /// The directories that a sandbox with these limits has, made or not.
+    pub(crate) fn of(&self, home: &Home, id: SandboxId, limits: Limits) -> Cgroups {
+        let below = format!("{}/{id}", Self::group(home));
+        let unified = self.unified.join(&below);
+        let mut legacy = Vec::new();
+        let wanted =
+            [(&self.memory, limits.memory), (&self.pids, limits.pids), (&self.cpu, limits.cpu_millis)];
+        for (controller, limit) in wanted {
+            if let (Controller::Legacy(place), Some(_)) = (controller, limit) {
+                let directory = place.join(&below).into_string();
+                if !legacy.contains(&directory) {
+                    legacy.push(directory);
+                }
+            }
+        }
+        let quota = limits.cpu_millis.and_then(|millis| {
+            let microseconds = millis * PERIOD_US / 1000;
+            match &self.cpu {
+                Controller::Unified => Some(Quota {
+                    file: format!("{unified}/cpu.max"),
+                    lifted: "max".to_owned(),
+                    limited: format!("{microseconds} {PERIOD_US}"),
+                }),
+                Controller::Legacy(place) => Some(Quota {
+                    file: format!("{}/cpu.cfs_quota_us", place.join(&below)),
+                    lifted: "-1".to_owned(),
+                    limited: microseconds.to_string(),
+                }),
+                Controller::Absent => None,
+            }
+        });
+        Cgroups { unified: unified.into_string(), legacy, quota }
+    }
+
+    /// Makes the directories and sets the limits.
+    pub(crate) fn create(&self, cgroups: &Cgroups, limits: Limits) -> Result<(), ProviderError> {
+        let asked = [("memory", &self.memory, limits.memory), ("pids", &self.pids, limits.pids), ("cpu", &self.cpu, limits.cpu_millis)];
+        for (name, controller, limit) in asked {
+            if limit.is_some() && *controller == Controller::Absent {
+                return Err(ProviderError::refused(format!(
+                    "this machine cannot limit {name}: its kernel offers no {name} controller; create the sandbox without that limit"
+                )));
+            }
+        }
+        for directory in [&cgroups.unified].into_iter().chain(&cgroups.legacy) {
+            self.make(Utf8Path::new(directory)).doing(format!("making the cgroup {directory}"))?;
+        }
+        self.set(cgroups, limits).doing("setting the limits")
+    }
+
+    fn make(&self, directory: &Utf8Path) -> io::Result<()> {
+        loop {
+            match std::fs::create_dir(directory) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let group = directory.parent().ok_or(io::ErrorKind::InvalidInput)?;
+                    match std::fs::create_dir(group) {
+                        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                        _ => self.enable_controllers(group)?,
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+                other => return other,
+            }
+        }
+    }
+
+    /// On v2 a directory has a controller only if its parent says so, all the way down.
+    fn enable_controllers(&self, group: &Utf8Path) -> io::Result<()> {
+        if !group.starts_with(&self.unified) {
+            return Ok(());
+        }
+        let ours = [("memory", &self.memory), ("pids", &self.pids), ("cpu", &self.cpu)];
+        for (name, controller) in ours {
+            if *controller == Controller::Unified {
+                for directory in [&*self.unified, group] {
+                    std::fs::OpenOptions::new()
+                        .write(true)
+                        .open(directory.join("cgroup.subtree_control"))
+                        .and_then(|mut file| io::Write::write_all(&mut file, format!("+{name}").as_bytes()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&self, cgroups: &Cgroups, limits: Limits) -> io::Result<()> {
+        let directory = |controller: &Controller| match controller {
+            Controller::Legacy(place) => {
+                cgroups.legacy.iter().find(|d| Utf8Path::new(d).starts_with(place)).map(String::as_str)
+            }
+            Controller::Unified => Some(&*cgroups.unified),
+            Controller::Absent => None,
+        };
+        if let (Some(bytes), Some(directory)) = (limits.memory, directory(&self.memory)) {
+            if self.memory == Controller::Unified {
+                write(&format!("{directory}/memory.max"), &bytes.to_string())?;
+                // Swap would only make a full sandbox slow instead of telling it; absent without swap.
+                let _ = write(&format!("{directory}/memory.swap.max"), "0");
+            } else {
+                write(&format!("{directory}/memory.limit_in_bytes"), &bytes.to_string())?;
+            }
+        }
+        if let (Some(count), Some(directory)) = (limits.pids, directory(&self.pids)) {
+            write(&format!("{directory}/pids.max"), &count.to_string())?;
+        }
+        if let Some(quota) = &cgroups.quota {
+            if let (Controller::Legacy(_), Some(directory)) = (&self.cpu, directory(&self.cpu)) {
+                write(&format!("{directory}/cpu.cfs_period_us"), &PERIOD_US.to_string())?;
+            }
+            write(&quota.file, &quota.limited)?;
+        }
+        Ok(())
+    }
+}
+
+fn write(path: &str, value: &str) -> io::Result<()> {
+    std::fs::OpenOptions::new().write(true).open(path).and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()))
+}
+
+/// Ends whatever is in there, without a keeper's help, and removes the directories.
+pub(crate) fn end(cgroups: &Cgroups) -> Result<(), ProviderError> {
+    let events = format!("{}/cgroup.events", cgroups.unified);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while let Ok(text) = std::fs::read_to_string(&events) {
+        if text.contains("populated 0") {
+            break;
+        }
+        if Instant::now() > deadline {
+            return Err(ProviderError::unavailable("ending the sandbox", "a process would not die within ten seconds"));
+        }
+        let _ = write(&format!("{}/cgroup.kill", cgroups.unified), "1");
+        let _ = write(&format!("{}/cgroup.freeze", cgroups.unified), "0");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    remove(cgroups);
+    Ok(())
+}
+
+/// Removes the sandbox's directories and, when it was the last, the home's.
+pub(crate) fn remove(cgroups: &Cgroups) {
+    for directory in [&cgroups.unified].into_iter().chain(&cgroups.legacy) {
+        if let Ok(children) = std::fs::read_dir(directory) {
+            for child in children.flatten() {
+                let _ = std::fs::remove_dir(child.path());
+            }
+        }
+        let _ = std::fs::remove_dir(directory);
+        if let Some(group) = Utf8Path::new(directory).parent() {
+            let _ = std::fs::remove_dir(group);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+31 29 0:27 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
+33 29 0:29 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+37 29 0:33 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids
+39 29 0:35 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+
+    #[test]
+    fn on_the_hybrid_layout_limits_go_to_v1_and_freezing_to_v2() {
+        let layout = Layout::from_mountinfo(HYBRID, |_| "hugetlb".to_owned()).unwrap();
+        assert_eq!(layout.unified, "/sys/fs/cgroup/unified");
+        assert_eq!(layout.memory, Controller::Legacy("/sys/fs/cgroup/memory".into()));
+        assert_eq!(layout.cpu, Controller::Legacy("/sys/fs/cgroup/cpu".into()));
+    }
+
+    #[test]
+    fn on_a_v2_machine_everything_is_in_one_place() {
+        let mounts = "29 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+        let layout = Layout::from_mountinfo(mounts, |_| "cpuset cpu io memory pids".to_owned()).unwrap();
+        assert_eq!(layout.memory, Controller::Unified);
+        assert_eq!(layout.pids, Controller::Unified);
+    }
+
+    #[test]
+    fn without_v2_there_is_no_layout() {
+        assert!(Layout::from_mountinfo("31 29 0:27 / /c rw - cgroup cgroup rw,cpu\n", |_| String::new()).is_none());
+    }
+}

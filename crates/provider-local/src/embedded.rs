@@ -1,0 +1,39 @@
+//! The two small programs inside this one.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use camino::Utf8PathBuf;
+use fs_err as fs;
+use provider::ProviderError;
+
+use crate::error::Doing as _;
+use crate::home::Home;
+
+const KEEPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-keeper"));
+const RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-runner"));
+
+#[derive(Debug, Clone)]
+pub(crate) struct Programs {
+    pub(crate) keeper: Utf8PathBuf,
+    pub(crate) runner: Utf8PathBuf,
+}
+
+/// Puts the programs of this build into the home, once. Others' stay: live sandboxes use them.
+pub(crate) fn install(home: &Home) -> Result<Programs, ProviderError> {
+    let directory = home.path(concat!("bin/", env!("NACRE_PROGRAMS")));
+    let programs = Programs { keeper: directory.join("nacre-keeper"), runner: directory.join("nacre-runner") };
+    if programs.runner.exists() {
+        return Ok(programs);
+    }
+    fs::create_dir_all(&directory).doing("installing the keeper and the runner")?;
+    // The runner's mode lets the sandbox execute it and nobody inside read it, which also keeps
+    // the kernel from letting them look into PID 1. It is written last: it marks the rest as whole.
+    for (bytes, path, mode) in [(KEEPER, &programs.keeper, 0o700), (RUNNER, &programs.runner, 0o711)] {
+        let new = path.with_extension(format!("new{}", rustix::thread::gettid().as_raw_nonzero()));
+        fs::write(&new, bytes)
+            .and_then(|()| fs::set_permissions(&new, std::fs::Permissions::from_mode(mode)))
+            .and_then(|()| fs::rename(&new, path))
+            .doing("installing the keeper and the runner")?;
+    }
+    Ok(programs)
+}

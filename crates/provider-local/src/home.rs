@@ -1,0 +1,182 @@
+//! Where everything is kept, and the locks that let several nacre processes share it.
+//!
+//! ```text
+//! NACRE_HOME/
+//!   sandboxes/ID/  record.json · disk/{upper,work} · doors/ · etc/ · keeper.sock · guest.sock · …
+//!   layers/ID/     fs/ · layer.json (written last: without it a layer is not one)
+//!   snapshots/ID.json
+//!   intents/       one locked file for each operation under way; unlocked ones were left by a crash
+//!   ranges/ names/ keys/   claims: one file each, made exclusively
+//!   trash/         what is being deleted
+//!   bin/HASH/      keeper and runner of this build
+//! ```
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::time::{Duration, Instant};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err as fs;
+use provider::{ProviderError, SandboxId};
+use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::Doing as _;
+
+const DIRECTORIES: [&str; 10] =
+    ["sandboxes", "layers", "snapshots", "intents", "ranges", "names", "keys", "trash", "bin", "run"];
+
+/// How long one nacre process waits for another that works on the same thing.
+const LOCK_PATIENCE: Duration = Duration::from_secs(20);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Home {
+    root: Utf8PathBuf,
+}
+
+impl Home {
+    pub(crate) fn open(root: &Utf8Path) -> Result<Self, ProviderError> {
+        if !root.is_absolute() {
+            return Err(ProviderError::refused(format!("NACRE_HOME must be an absolute path, not `{root}`")));
+        }
+        let opening = || format!("opening the home {root}");
+        let make = |path: &Utf8Path| match std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        };
+        make(root).doing(opening())?;
+        for name in DIRECTORIES {
+            make(&root.join(name)).doing(opening())?;
+        }
+        let metadata = fs::metadata(root).doing(opening())?;
+        // Layers hold set-uid files that a hostile root wrote: nobody but us may reach them.
+        if metadata.mode() & 0o077 != 0 {
+            rustix::fs::chmod(root.as_std_path(), 0o700.into()).doing(opening())?;
+        }
+        Ok(Self { root: root.to_owned() })
+    }
+
+    pub(crate) fn root(&self) -> &Utf8Path {
+        &self.root
+    }
+
+    pub(crate) fn path(&self, relative: impl AsRef<str>) -> Utf8PathBuf {
+        self.root.join(relative.as_ref())
+    }
+
+    pub(crate) fn sandbox(&self, id: SandboxId) -> Utf8PathBuf {
+        self.root.join("sandboxes").join(id.to_string())
+    }
+
+    /// The one way to work on an existing sandbox: its directory, locked.
+    pub(crate) fn lock_sandbox(&self, id: SandboxId) -> Result<Lock, ProviderError> {
+        let path = self.sandbox(id);
+        let not_found = || ProviderError::not_found(format!("sandbox {id}"));
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(not_found()),
+            other => other.doing(format!("opening sandbox {id}"))?,
+        };
+        let lock = Lock::wait(file, FlockOperation::NonBlockingLockExclusive, &format!("sandbox {id}"))?;
+        // It may have been removed while we waited; then this directory is not there any more.
+        let same = std::fs::metadata(&path).is_ok_and(|now| {
+            lock.0.metadata().is_ok_and(|locked| (locked.dev(), locked.ino()) == (now.dev(), now.ino()))
+        });
+        if same { Ok(lock) } else { Err(not_found()) }
+    }
+
+    /// Held while a stack of layers is read and named in a record, so that no collector comes
+    /// between.
+    pub(crate) fn share_layers(&self) -> Result<Lock, ProviderError> {
+        self.lock_layers(FlockOperation::NonBlockingLockShared)
+    }
+
+    /// Held while it is decided that nobody names a layer.
+    pub(crate) fn own_layers(&self) -> Result<Lock, ProviderError> {
+        self.lock_layers(FlockOperation::NonBlockingLockExclusive)
+    }
+
+    fn lock_layers(&self, operation: FlockOperation) -> Result<Lock, ProviderError> {
+        let file = File::open(self.path("layers")).doing("opening the layers")?;
+        Lock::wait(file, operation, "the layer store")
+    }
+}
+
+/// A lock that ends with its holder, however that ends.
+#[derive(Debug)]
+pub(crate) struct Lock(File);
+
+impl Lock {
+    fn wait(file: File, operation: FlockOperation, what: &str) -> Result<Self, ProviderError> {
+        let deadline = Instant::now() + LOCK_PATIENCE;
+        let mut pause = Duration::from_micros(200);
+        loop {
+            match flock(&file, operation) {
+                Ok(()) => return Ok(Self(file)),
+                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(20));
+                }
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    return Err(ProviderError::unavailable(
+                        format!("waiting for {what}"),
+                        "another nacre process is working on it; try again when it is done",
+                    ));
+                }
+                Err(error) => return Err(error).doing(format!("locking {what}")),
+            }
+        }
+    }
+
+    /// `None` when somebody else holds it.
+    pub(crate) fn try_file(file: File) -> Option<Self> {
+        flock(&file, FlockOperation::NonBlockingLockExclusive).ok().map(|()| Self(file))
+    }
+}
+
+/// Reads a record; `None` when there is none.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Utf8Path) -> Result<Option<T>, ProviderError> {
+    let mut text = Vec::new();
+    match File::open(path).and_then(|mut file| file.read_to_end(&mut text)) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).doing(format!("reading {path}")),
+    }
+    serde_json::from_slice(&text)
+        .map(Some)
+        .map_err(|error| ProviderError::unavailable(format!("reading {path}"), error))
+}
+
+/// Replaces a record in one step: a reader sees the old one or the new one, whole.
+pub(crate) fn write_json(path: &Utf8Path, value: &impl Serialize) -> Result<(), ProviderError> {
+    let json = serde_json::to_string_pretty(value).map_err(|e| ProviderError::unavailable("writing a record", e))?;
+    write_text(path, &json)
+}
+
+pub(crate) fn write_text(path: &Utf8Path, text: &str) -> Result<(), ProviderError> {
+    let unique = rustix::thread::gettid().as_raw_nonzero();
+    let new = path.with_extension(format!("new{unique}"));
+    let write = || -> io::Result<()> {
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(text.as_bytes())?;
+        drop(file);
+        std::fs::rename(&new, path)
+    };
+    write().inspect_err(|_| {
+        let _ = std::fs::remove_file(&new);
+    })
+    .doing(format!("writing {path}"))
+}
+
+/// Names of the entries of a directory, without the temporary ones of [`write_json`].
+pub(crate) fn entries(path: &Utf8Path) -> Result<Vec<String>, ProviderError> {
+    let mut names: Vec<String> = fs::read_dir(path)
+        .doing(format!("listing {path}"))?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| !name.contains(".new"))
+        .collect();
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,140 @@
+//! Our side of the keeper.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+
+use camino::Utf8Path;
+use provider::{ProviderError, SandboxId};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use wire::Frame;
+use wire::keeper::{Ended, Launched, Reply, Request, Start};
+
+use crate::error::Doing as _;
+
+/// Keepers that this process started: they outlive it, but while it lives it must collect them.
+#[derive(Debug, Default)]
+pub(crate) struct Children(Mutex<HashMap<SandboxId, Child>>);
+
+impl Children {
+    /// Starts a keeper and waits until the sandbox is up, or is not going to be.
+    pub(crate) fn start(
+        &self,
+        program: &Utf8Path,
+        id: SandboxId,
+        start: &Start,
+        network: Option<OwnedFd>,
+    ) -> Result<Launched, ProviderError> {
+        self.collect();
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .doing("starting the keeper")?;
+        let mut command = Command::new(program);
+        command.env_clear().stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        pass_fail_point(&mut command);
+        let child = command.spawn().doing("starting the keeper")?;
+        // The command still holds the keeper's end of the pair: with it open we would never see
+        // the keeper die.
+        drop(command);
+        let fds: Vec<_> = network.iter().map(|fd| fd.as_fd()).collect();
+        let reply = wire::pass::send(&ours, &Frame::control(start), &fds)
+            .and_then(|()| wire::pass::receive(&ours))
+            .map_err(|error| ProviderError::unavailable("starting the keeper", error));
+        drop(network);
+        let launched = match reply.and_then(|received| understand(received.map(|(frame, _)| frame))) {
+            Ok(Reply::Launched(launched)) => Ok(launched),
+            Ok(_) => Err(ProviderError::unavailable("starting the keeper", "it gave an answer to another question")),
+            Err(error) => Err(error),
+        };
+        let mut child = child;
+        if launched.is_err() {
+            let _ = child.wait();
+        } else {
+            self.lock().insert(id, child);
+        }
+        launched
+    }
+
+    /// Waits for the keeper of a sandbox that has ended, if it is our child.
+    pub(crate) fn join(&self, id: SandboxId) {
+        let child = self.lock().remove(&id);
+        if let Some(mut child) = child {
+            let _ = child.wait();
+        }
+    }
+
+    /// Keepers that ended by themselves.
+    fn collect(&self) {
+        self.lock().retain(|_, child| !matches!(child.try_wait(), Ok(Some(_))));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SandboxId, Child>> {
+        self.0.lock().expect("no holder of this lock panics")
+    }
+}
+
+/// A keeper starts with no environment, but a test may want it to die somewhere.
+#[expect(clippy::disallowed_methods, reason = "a test's switch, absent from release builds")]
+fn pass_fail_point(command: &mut Command) {
+    if cfg!(debug_assertions)
+        && let Some(value) = std::env::var_os("NACRE_FAILPOINT")
+    {
+        command.env("NACRE_FAILPOINT", value);
+    }
+}
+
+fn understand(frame: Option<Frame>) -> Result<Reply, ProviderError> {
+    let Some(frame) = frame else {
+        return Err(ProviderError::unavailable("talking to the keeper", "it ended without an answer"));
+    };
+    match frame.message() {
+        Ok(Reply::Failed { stage, message }) => {
+            Err(ProviderError::unavailable(format!("the keeper: {stage}"), message))
+        }
+        Ok(reply) => Ok(reply),
+        Err(error) => Err(ProviderError::unavailable("talking to the keeper", error)),
+    }
+}
+
+/// A connection to a keeper. What it froze, it thaws when this is dropped, unless told to keep it.
+#[derive(Debug)]
+pub(crate) struct Keeper(UnixStream);
+
+impl Keeper {
+    pub(crate) fn connect(directory: &Utf8Path) -> io::Result<Self> {
+        connect_in(directory, "keeper.sock").map(Self)
+    }
+
+    pub(crate) fn ask(&self, request: &Request) -> Result<Reply, ProviderError> {
+        self.ask_for_fd(request).map(|(reply, _)| reply)
+    }
+
+    pub(crate) fn ask_for_fd(&self, request: &Request) -> Result<(Reply, Option<OwnedFd>), ProviderError> {
+        let received = wire::pass::send(&self.0, &Frame::control(request), &[])
+            .and_then(|()| wire::pass::receive(&self.0))
+            .map_err(|error| ProviderError::unavailable("talking to the keeper", error))?;
+        let (frame, fds) = received.map_or((None, Vec::new()), |(frame, fds)| (Some(frame), fds));
+        Ok((understand(frame)?, fds.into_iter().next()))
+    }
+
+    pub(crate) fn end(&self) -> Result<Ended, ProviderError> {
+        match self.ask(&Request::End)? {
+            Reply::Ended(ended) => Ok(ended),
+            _ => Err(ProviderError::unavailable("ending the sandbox", "the keeper gave another answer")),
+        }
+    }
+}
+
+/// By way of the directory's descriptor: a socket's path may have 107 bytes at most, a home's more.
+pub(crate) fn connect_in(directory: &Utf8Path, name: &str) -> io::Result<UnixStream> {
+    let directory = rustix::fs::open(
+        directory.as_std_path(),
+        rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )?;
+    UnixStream::connect(format!("/proc/self/fd/{}/{name}", directory.as_fd().as_raw_fd()))
+}
+

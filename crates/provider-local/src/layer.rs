@@ -1,0 +1,159 @@
+//! Immutable layers, 0-based on disk whatever ids wrote them, and who still needs them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use camino::Utf8PathBuf;
+use fs_err as fs;
+use model::{Clock, Timestamp};
+use provider::ProviderError;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Doing as _;
+use crate::home::{Home, entries, read_json, write_json};
+use crate::record::Record;
+use crate::snapshot::SnapshotRecord;
+use crate::{intent, trash};
+
+/// An unreferenced layer is kept this long: its record may be on its way, or in a backup.
+const ORPHAN_GRACE: model::SignedDuration = model::SignedDuration::from_hours(24);
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct LayerId(String);
+
+impl LayerId {
+    pub(crate) fn new(clock: &dyn Clock) -> Self {
+        let id: model::Id<model::Snapshot> = model::Id::new(clock);
+        Self(id.to_string().replace("snp_", "lay_"))
+    }
+
+    /// A layer known by what it is made of, such as the host's skeleton.
+    pub(crate) fn named(kind: &str, fingerprint: &str) -> Self {
+        Self(format!("{kind}-{}", &blake3::hash(fingerprint.as_bytes()).to_hex()[..24]))
+    }
+}
+
+impl fmt::Display for LayerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for LayerId {
+    type Err = std::convert::Infallible;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// `layer.json`, written last.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Layer {
+    pub(crate) id: LayerId,
+    pub(crate) created_at: Timestamp,
+}
+
+pub(crate) fn directory(home: &Home, id: &LayerId) -> Utf8PathBuf {
+    home.path(format!("layers/{id}"))
+}
+
+pub(crate) fn files(home: &Home, id: &LayerId) -> Utf8PathBuf {
+    directory(home, id).join("fs")
+}
+
+pub(crate) fn exists(home: &Home, id: &LayerId) -> bool {
+    directory(home, id).join("layer.json").exists()
+}
+
+/// Makes the place for a layer's files; it becomes a layer by [`seal`].
+pub(crate) fn prepare(home: &Home, id: &LayerId) -> Result<Utf8PathBuf, ProviderError> {
+    let directory = directory(home, id);
+    fs::create_dir_all(&directory).doing(format!("making layer {id}"))?;
+    Ok(directory.join("fs"))
+}
+
+pub(crate) fn seal(home: &Home, id: &LayerId, clock: &dyn Clock) -> Result<(), ProviderError> {
+    let layer = Layer { id: id.clone(), created_at: clock.now() };
+    write_json(&directory(home, id).join("layer.json"), &layer)
+}
+
+/// Whatever stands in for a layer that was never sealed.
+pub(crate) fn discard(home: &Home, id: &LayerId) -> Result<(), ProviderError> {
+    trash::put(home, &directory(home, id))
+}
+
+/// Every layer that a record names.
+pub(crate) fn referenced(home: &Home) -> Result<BTreeSet<LayerId>, ProviderError> {
+    let mut layers: BTreeSet<LayerId> = intent::layers_in_use(home)?.into_iter().collect();
+    for snapshot in SnapshotRecord::all(home)? {
+        layers.extend(snapshot.layers);
+    }
+    for name in entries(&home.path("sandboxes"))? {
+        if let Ok(id) = name.parse()
+            && let Some(record) = Record::find(home, id)?
+        {
+            layers.extend(record.layers);
+        }
+    }
+    Ok(layers)
+}
+
+/// Removes those of `candidates` that nobody names any more.
+pub(crate) fn release(home: &Home, candidates: &[LayerId]) -> Result<u64, ProviderError> {
+    let _lock = home.own_layers()?;
+    let needed = referenced(home)?;
+    let mut removed = 0;
+    for id in candidates {
+        if !needed.contains(id) && directory(home, id).exists() && !is_host_skeleton(id) {
+            discard(home, id)?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// A sandbox is gone: layers that only it named (a fork's copy) go with it.
+pub(crate) fn release_unsnapshotted(home: &Home, candidates: &[LayerId]) -> Result<(), ProviderError> {
+    // Most sandboxes stand on snapshots and bases alone; then there is nothing to look for.
+    let candidates: Vec<LayerId> = candidates.iter().filter(|id| id.0.starts_with("lay_")).cloned().collect();
+    if !candidates.is_empty() {
+        release(home, &candidates)?;
+    }
+    Ok(())
+}
+
+/// Cheap to keep, and the next sandbox wants it.
+fn is_host_skeleton(id: &LayerId) -> bool {
+    id.0.starts_with("host-")
+}
+
+/// Removes layers that no record has named for a day.
+pub(crate) fn collect(home: &Home, clock: &dyn Clock) -> Result<(u64, u64), ProviderError> {
+    let lock = home.own_layers()?;
+    let needed = referenced(home)?;
+    let (mut count, mut bytes) = (0, 0);
+    for name in entries(&home.path("layers"))? {
+        let id = LayerId(name);
+        if needed.contains(&id) || is_host_skeleton(&id) {
+            continue;
+        }
+        let directory = directory(home, &id);
+        let since = match read_json::<Layer>(&directory.join("layer.json"))? {
+            Some(layer) => layer.created_at,
+            None => fs::metadata(&directory)
+                .and_then(|m| m.modified())
+                .ok()
+                .and_then(|time| Timestamp::try_from(time).ok())
+                .unwrap_or(Timestamp::MAX),
+        };
+        if since + ORPHAN_GRACE <= clock.now() {
+            bytes += crate::tree::measure(&directory).map_or(0, |m| m.bytes);
+            discard(home, &id)?;
+            count += 1;
+        }
+    }
+    drop(lock);
+    Ok((count, bytes))
+}

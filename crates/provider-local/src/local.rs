@@ -1,0 +1,559 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use camino::Utf8PathBuf;
+use model::{Redactor, SnapshotId, SystemClock, Timestamp};
+use provider::{
+    Alive, Capabilities, Capability, Door, Endpoints, Ensured, Exec, ExecSpec, Expected, FileStream, Health, Isolation,
+    Limits, Origin, Provider, ProviderError, Receipt, Resumed, Sandbox, SandboxId, SandboxSpec, SandboxState, Stream,
+    Strength, Survives,
+};
+use tokio::net::{TcpStream, UnixListener};
+use tokio_util::task::TaskTracker;
+use wire::keeper::{Reply, Request};
+
+use crate::cgroup::{Controller, Layout};
+use crate::claim::{self, Ranges};
+use crate::error::Doing as _;
+use crate::guest::Guest;
+use crate::home::{Home, read_json};
+use crate::keeper::Children;
+use crate::netns::{self, Pool};
+use crate::operation::Engine;
+use crate::record::{Record, State, process};
+use crate::snapshot::SnapshotRecord;
+use crate::{Collected, Details, SnapshotInfo, Usage, UsagePart, Verified, embedded, layer, rootfs, tree};
+
+/// Above what container tools and systemd hand out.
+const FIRST_ID: u32 = 0x7000_0000;
+const RANGES: u32 = 32_000;
+const TO_DISK_AFTER: Duration = Duration::from_secs(60 * 60);
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub home: Utf8PathBuf,
+    /// The first host id of the first range, and how many ranges of 65,536 there are.
+    pub first_id: u32,
+    pub ranges: u32,
+    /// A frozen sandbox goes to disk after this long.
+    pub to_disk_after: Duration,
+}
+
+impl Config {
+    pub fn at(home: impl Into<Utf8PathBuf>) -> Self {
+        Self { home: home.into(), first_id: FIRST_ID, ranges: RANGES, to_disk_after: TO_DISK_AFTER }
+    }
+}
+
+/// The local provider. Cheap to clone.
+#[derive(Clone)]
+pub struct Local {
+    engine: Engine,
+    capabilities: Arc<Capabilities>,
+    /// Owns the tasks that carry streams; each ends with its stream.
+    streams: TaskTracker,
+}
+
+impl fmt::Debug for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Local").field("home", &self.engine.home.root()).finish_non_exhaustive()
+    }
+}
+
+impl Local {
+    /// Opens the home, makes it if need be, and finishes or removes what an earlier process left
+    /// half-made.
+    pub fn open(config: &Config) -> Result<Self, ProviderError> {
+        let home = Home::open(&config.home)?;
+        let layout = Layout::detect()?;
+        let limit = |controller: &Controller| match controller {
+            Controller::Absent => Strength::None,
+            Controller::Unified | Controller::Legacy(_) => Strength::Hard,
+        };
+        let capabilities = Capabilities {
+            can: vec![
+                Capability::Pause,
+                Capability::LiveSnapshot,
+                Capability::Fork,
+                Capability::Exec,
+                Capability::Dial,
+                Capability::Serve,
+            ],
+            max_lifetime: None,
+            survives_resume: Survives::DiskAndMemory,
+            limits: Limits {
+                memory: limit(&layout.memory),
+                pids: limit(&layout.pids),
+                cpu: limit(&layout.cpu),
+                disk: Strength::Watched,
+            },
+            isolation: Isolation::SharedKernel,
+        };
+        prepare_sys(&home)?;
+        let engine = Engine {
+            programs: embedded::install(&home)?,
+            clock: Arc::new(SystemClock),
+            layout,
+            ranges: Arc::new(Ranges::new(config.first_id, config.ranges)?),
+            networks: Pool::new(),
+            keepers: Arc::new(Children::default()),
+            to_disk_after: config.to_disk_after,
+            home,
+        };
+        engine.recover()?;
+        Ok(Self { engine, capabilities: Arc::new(capabilities), streams: TaskTracker::new() })
+    }
+
+    /// Makes ready what a burst of creates will want. For processes that stay.
+    pub fn warm_up(&self) {
+        self.engine.networks.refill();
+    }
+
+    /// By id, by name, or by a prefix of the id that fits only one.
+    pub fn find_sandbox(&self, text: &str) -> Result<SandboxId, ProviderError> {
+        if let Ok(id) = text.parse() {
+            return Ok(id);
+        }
+        let not_found = || ProviderError::not_found(format!("sandbox {text}"));
+        let is_name = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        if is_name && let Some(id) = claim::holder(&self.engine.home, "names", text)? {
+            return Ok(id);
+        }
+        let found: Vec<SandboxId> = self
+            .engine
+            .records()?
+            .into_iter()
+            .map(|record| record.id)
+            .filter(|id| text.len() >= 8 && id.to_string().starts_with(text))
+            .collect();
+        match found[..] {
+            [id] => Ok(id),
+            [] => Err(not_found()),
+            _ => Err(ProviderError::refused(format!("`{text}` fits {} sandboxes: give more of the id", found.len()))),
+        }
+    }
+
+    /// By id, with or without its provider and kind, by name, or by a prefix that fits only one.
+    pub fn find_snapshot(&self, text: &str) -> Result<SnapshotId, ProviderError> {
+        if let Ok(id) = text.parse() {
+            return Ok(id);
+        }
+        let all = SnapshotRecord::all(&self.engine.home)?;
+        if let Some(record) = all.iter().find(|s| s.name.as_deref() == Some(text)) {
+            return Ok(record.id.clone());
+        }
+        let fits = |id: &SnapshotId| {
+            text.len() >= 8 && (id.to_string().starts_with(text) || id.id.to_string().starts_with(text))
+        };
+        let mut found: Vec<SnapshotId> = all.into_iter().map(|s| s.id).filter(fits).collect();
+        match (found.pop(), found.is_empty()) {
+            (Some(id), true) => Ok(id),
+            (None, _) => Err(ProviderError::not_found(format!("snapshot {text}"))),
+            (Some(_), false) => Err(ProviderError::refused(format!("`{text}` fits several snapshots: give more of the id"))),
+        }
+    }
+
+    pub async fn show(&self, id: SandboxId) -> Result<Details, ProviderError> {
+        self.blocking(move |engine| {
+            let record = Record::load(&engine.home, id)?;
+            Ok(details(engine, &record))
+        })
+        .await
+    }
+
+    pub async fn snapshots(&self) -> Result<Vec<SnapshotInfo>, ProviderError> {
+        self.blocking(|engine| Ok(SnapshotRecord::all(&engine.home)?.into_iter().map(info).collect())).await
+    }
+
+    pub async fn show_snapshot(&self, id: &SnapshotId) -> Result<SnapshotInfo, ProviderError> {
+        let id = id.clone();
+        self.blocking(move |engine| SnapshotRecord::load(&engine.home, &id).map(info)).await
+    }
+
+    /// Computes the digest if nobody has yet.
+    pub async fn digest_snapshot(&self, id: &SnapshotId) -> Result<SnapshotInfo, ProviderError> {
+        let id = id.clone();
+        self.blocking(move |engine| {
+            let record = SnapshotRecord::load(&engine.home, &id)?;
+            if record.digest.is_some() { Ok(info(record)) } else { engine.digest(&id).map(info) }
+        })
+        .await
+    }
+
+    /// Reads everything again and compares with the recorded digest.
+    pub async fn verify_snapshot(&self, id: &SnapshotId) -> Result<Verified, ProviderError> {
+        let id = id.clone();
+        self.blocking(move |engine| {
+            let expected = SnapshotRecord::load(&engine.home, &id)?.digest.map(|d| d.value);
+            let found = match &expected {
+                Some(_) => engine.compute_digest(&id)?.value,
+                // The first look is what later ones are compared with.
+                None => engine.digest(&id)?.digest.map(|d| d.value).unwrap_or_default(),
+            };
+            let ok = expected.as_ref().is_none_or(|expected| *expected == found);
+            Ok(Verified { id, ok, expected, found })
+        })
+        .await
+    }
+
+    pub async fn usage(&self) -> Result<Usage, ProviderError> {
+        self.blocking(|engine| {
+            let part = |name: &str| -> Result<UsagePart, ProviderError> {
+                let path = engine.home.path(name);
+                let count = crate::home::entries(&path)?.len() as u64;
+                let bytes = tree::measure(&path).doing(format!("measuring {name}"))?.bytes;
+                Ok(UsagePart { count, bytes })
+            };
+            let disk = rustix::fs::statvfs(engine.home.root().as_std_path()).doing("measuring the disk")?;
+            Ok(Usage {
+                home: engine.home.root().to_owned(),
+                sandboxes: part("sandboxes")?,
+                layers: part("layers")?,
+                trash: part("trash")?,
+                free_bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
+            })
+        })
+        .await
+    }
+
+    /// Seals disks of dead sandboxes, gives orphans a keeper, and deletes what no record has named
+    /// for a day.
+    pub async fn collect_garbage(&self) -> Result<Collected, ProviderError> {
+        self.blocking(|engine| {
+            engine.adopt()?;
+            let recovered = engine.seal_the_dead()?;
+            let (layers, bytes) = layer::collect(&engine.home, &*engine.clock)?;
+            Ok(Collected { layers, bytes, recovered })
+        })
+        .await
+    }
+
+    /// Builds a Debian root file system and keeps it as the base snapshot named `base`; `progress`
+    /// gets a line at a time.
+    pub fn build_base(&self, slim: bool, progress: &dyn Fn(&str)) -> Result<SnapshotInfo, ProviderError> {
+        rootfs::debian::build(&self.engine.home, &*self.engine.clock, slim, progress).map(info)
+    }
+
+    /// The snapshot named `base`, if there is one.
+    pub fn base(&self) -> Result<Option<SnapshotId>, ProviderError> {
+        let all = SnapshotRecord::all(&self.engine.home)?;
+        Ok(all.into_iter().find(|s| s.name.as_deref() == Some("base")).map(|s| s.id))
+    }
+
+    /// Runs an operation where it may block. It runs to its end even if nobody waits for it: a
+    /// step with an outside effect is never cut off by a dropped future.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Engine) -> Result<T, ProviderError> + Send + 'static,
+    ) -> Result<T, ProviderError> {
+        let engine = self.engine.clone();
+        tokio::task::spawn_blocking(move || work(&engine))
+            .await
+            .map_err(|error| ProviderError::unavailable("the operation", error))?
+    }
+
+    /// The record of a sandbox in which something can be done now.
+    fn require_running(&self, id: SandboxId) -> Result<Record, ProviderError> {
+        let record = Record::load(&self.engine.home, id)?;
+        match record.observe(&self.engine.home) {
+            SandboxState::Running => Ok(record),
+            SandboxState::Paused { .. } => {
+                Err(ProviderError::refused(format!("sandbox {id} is paused: `nacre sandbox resume {id}` first")))
+            }
+            SandboxState::Ended => Err(ProviderError::refused(format!(
+                "sandbox {id} has no processes any more: `nacre sandbox stop {id}` keeps its disk as a snapshot"
+            ))),
+            SandboxState::Stopped { snapshot } => Err(ProviderError::refused(format!(
+                "sandbox {id} is stopped: `nacre sandbox create --from {snapshot}` goes on from its disk"
+            ))),
+        }
+    }
+
+    fn ensure_blocking(engine: &Engine, spec: &SandboxSpec) -> Result<Ensured, ProviderError> {
+        let Some(key) = &spec.key else {
+            return Err(ProviderError::refused("ensure needs a key to find the sandbox by"));
+        };
+        let found = match claim::holder(&engine.home, "keys", key)? {
+            Some(id) => Record::find(&engine.home, id)?.filter(|r| r.state != State::Creating),
+            None => None,
+        };
+        let Some(record) = found else {
+            let sandbox = engine.create(spec)?.describe(&engine.home);
+            return Ok(Ensured { sandbox, expected: Expected::Created });
+        };
+        let id = record.id;
+        let expected = match record.observe(&engine.home) {
+            SandboxState::Running => Expected::Found,
+            SandboxState::Paused { .. } => Expected::Resumed(engine.resume(id)?.kept),
+            SandboxState::Ended | SandboxState::Stopped { .. } => {
+                let receipt = engine.stop(id)?;
+                let snapshot = receipt
+                    .snapshot
+                    .ok_or_else(|| ProviderError::unavailable("ensure", "the stop gave no snapshot"))?;
+                let spec = SandboxSpec { origin: Origin::Snapshot(snapshot.clone()), ..spec.clone() };
+                let sandbox = engine.create(&spec)?.describe(&engine.home);
+                return Ok(Ensured { sandbox, expected: Expected::Restarted(snapshot) });
+            }
+        };
+        let sandbox = Record::load(&engine.home, id)?.describe(&engine.home);
+        Ok(Ensured { sandbox, expected })
+    }
+}
+
+#[async_trait]
+impl Provider for Local {
+    fn name(&self) -> &str {
+        crate::snapshot::PROVIDER
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    async fn ensure(&self, spec: &SandboxSpec) -> Result<Ensured, ProviderError> {
+        let (redactor, spec) = (redactor(spec), spec.clone());
+        self.blocking(move |engine| Self::ensure_blocking(engine, &spec)).await.map_err(|e| e.redacted(&redactor))
+    }
+
+    async fn create(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
+        let (redactor, spec) = (redactor(spec), spec.clone());
+        self.blocking(move |engine| engine.create(&spec).map(|record| record.describe(&engine.home)))
+            .await
+            .map_err(|e| e.redacted(&redactor))
+    }
+
+    async fn terminate(&self, id: SandboxId) -> Result<(), ProviderError> {
+        self.blocking(move |engine| engine.terminate(id)).await
+    }
+
+    async fn stop(&self, id: SandboxId) -> Result<Receipt, ProviderError> {
+        self.blocking(move |engine| engine.stop(id)).await
+    }
+
+    async fn remove(&self, id: SandboxId) -> Result<(), ProviderError> {
+        self.blocking(move |engine| engine.remove(id)).await
+    }
+
+    async fn snapshot(&self, id: SandboxId, name: Option<&str>) -> Result<Receipt, ProviderError> {
+        let name = name.map(str::to_owned);
+        self.blocking(move |engine| engine.snapshot(id, name.as_deref())).await
+    }
+
+    async fn pause(&self, id: SandboxId) -> Result<Receipt, ProviderError> {
+        self.blocking(move |engine| engine.pause(id)).await
+    }
+
+    async fn resume(&self, id: SandboxId) -> Result<Resumed, ProviderError> {
+        self.blocking(move |engine| engine.resume(id)).await
+    }
+
+    async fn fork(&self, id: SandboxId, count: usize) -> Result<Vec<Sandbox>, ProviderError> {
+        self.blocking(move |engine| {
+            let made = engine.fork(id, count)?;
+            Ok(made.iter().map(|record| record.describe(&engine.home)).collect())
+        })
+        .await
+    }
+
+    async fn extend(&self, _id: SandboxId, _until: Timestamp) -> Result<Timestamp, ProviderError> {
+        Err(ProviderError::Unsupported(Capability::Extend))
+    }
+
+    async fn exec(&self, id: SandboxId, spec: ExecSpec) -> Result<Exec, ProviderError> {
+        if spec.argv.is_empty() {
+            return Err(ProviderError::refused("a command needs a program"));
+        }
+        let record = self.require_running(id)?;
+        let words = spec.argv.iter().chain(spec.env.values()).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let secrets: Vec<String> = words.skip(1).chain(record.env.values().cloned()).collect();
+        let result = match Guest::connect(&self.engine.home.sandbox(id)) {
+            Ok(guest) => guest.exec(spec, &self.streams).await,
+            Err(error) => Err(error),
+        };
+        result.map_err(|error| error.redacted(&Redactor::new(secrets.iter().map(String::as_str))))
+    }
+
+    async fn read_files(&self, id: SandboxId, path: &[u8], user: Option<&str>) -> Result<FileStream, ProviderError> {
+        self.require_running(id)?;
+        Guest::connect(&self.engine.home.sandbox(id))?.read_files(path, user, &self.streams).await
+    }
+
+    async fn write_files(
+        &self,
+        id: SandboxId,
+        path: &[u8],
+        user: Option<&str>,
+        files: FileStream,
+    ) -> Result<(), ProviderError> {
+        self.require_running(id)?;
+        Guest::connect(&self.engine.home.sandbox(id))?.write_files(path, user, files).await
+    }
+
+    async fn dial(&self, id: SandboxId, port: u16) -> Result<Box<dyn Stream>, ProviderError> {
+        self.require_running(id)?;
+        let stream = self
+            .blocking(move |engine| {
+                let running = process(&engine.home, id)
+                    .ok_or_else(|| ProviderError::refused(format!("sandbox {id} has just ended")))?;
+                netns::dial(running.pid, port).map_err(|error| match error.kind() {
+                    std::io::ErrorKind::ConnectionRefused => {
+                        ProviderError::refused(format!("nothing listens on port {port} in sandbox {id}"))
+                    }
+                    _ => ProviderError::unavailable(format!("dialling port {port}"), error),
+                })
+            })
+            .await?;
+        let stream = TcpStream::from_std(stream).doing("dialling")?;
+        Ok(Box::new(stream))
+    }
+
+    async fn serve(&self, id: SandboxId, name: &str) -> Result<Box<dyn Door>, ProviderError> {
+        let record = self.require_running(id)?;
+        let name = name.to_owned();
+        let listener = self
+            .blocking(move |engine| {
+                let well_formed = (1..=32).contains(&name.len())
+                    && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+                    && !matches!(name.as_str(), "env" | "nacre-runner" | "nacre");
+                if !well_formed {
+                    return Err(ProviderError::refused("a door's name is 1 to 32 lower-case letters, digits and dashes"));
+                }
+                let _lock = engine.home.lock_sandbox(id)?;
+                match engine.keeper(&record)?.ask_for_fd(&Request::Door { name })? {
+                    (Reply::Door, Some(fd)) => Ok(std::os::unix::net::UnixListener::from(fd)),
+                    _ => Err(ProviderError::unavailable("opening the door", "the keeper gave another answer")),
+                }
+            })
+            .await?;
+        listener.set_nonblocking(true).doing("opening the door")?;
+        Ok(Box::new(LocalDoor(UnixListener::from_std(listener).doing("opening the door")?)))
+    }
+
+    async fn endpoints(&self, id: SandboxId) -> Result<Endpoints, ProviderError> {
+        Record::load(&self.engine.home, id)?;
+        Ok(Endpoints::default())
+    }
+
+    async fn alive(&self, ids: &[SandboxId]) -> Result<Vec<(SandboxId, Alive)>, ProviderError> {
+        let ids = ids.to_vec();
+        self.blocking(move |engine| {
+            ids.into_iter()
+                .map(|id| {
+                    let alive = match Record::find(&engine.home, id)?.map(|record| record.observe(&engine.home)) {
+                        Some(SandboxState::Running) => Alive::Running,
+                        Some(SandboxState::Paused { .. }) => Alive::Paused,
+                        Some(SandboxState::Ended | SandboxState::Stopped { .. }) | None => Alive::Dead,
+                    };
+                    Ok((id, alive))
+                })
+                .collect()
+        })
+        .await
+    }
+
+    async fn health(&self) -> Health {
+        let home = self.engine.home.root().to_owned();
+        match rustix::fs::statvfs(home.as_std_path()) {
+            Ok(disk) if disk.f_bavail > 0 => Health { ok: true, detail: format!("home {home}") },
+            Ok(_) => Health { ok: false, detail: format!("the disk under {home} is full") },
+            Err(error) => Health { ok: false, detail: format!("home {home}: {error}") },
+        }
+    }
+
+    async fn list(&self, labels: &[(String, String)]) -> Result<Vec<Sandbox>, ProviderError> {
+        let labels = labels.to_vec();
+        self.blocking(move |engine| {
+            let fits = |record: &Record| labels.iter().all(|(key, value)| record.labels.get(key) == Some(value));
+            Ok(engine.records()?.iter().filter(|r| fits(r)).map(|r| r.describe(&engine.home)).collect())
+        })
+        .await
+    }
+
+    async fn snapshot_memory(&self, _id: SandboxId) -> Result<Receipt, ProviderError> {
+        Err(ProviderError::Unsupported(Capability::MemorySnapshot))
+    }
+
+    async fn restore_memory(&self, _snapshot: &SnapshotId, _spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
+        Err(ProviderError::Unsupported(Capability::MemorySnapshot))
+    }
+
+    async fn delete_snapshot(&self, snapshot: &SnapshotId) -> Result<(), ProviderError> {
+        let snapshot = snapshot.clone();
+        self.blocking(move |engine| engine.delete_snapshot(&snapshot)).await
+    }
+}
+
+/// A door whose listening socket the keeper holds too: it outlives us.
+#[derive(Debug)]
+struct LocalDoor(UnixListener);
+
+#[async_trait]
+impl Door for LocalDoor {
+    async fn accept(&mut self) -> Result<Box<dyn Stream>, ProviderError> {
+        let (stream, _) = self.0.accept().await.doing("accepting at the door")?;
+        Ok(Box::new(stream))
+    }
+}
+
+/// Values of the environment are nobody's business, errors included.
+fn redactor(spec: &SandboxSpec) -> Redactor {
+    Redactor::new(spec.env.values().map(String::as_str))
+}
+
+fn details(engine: &Engine, record: &Record) -> Details {
+    let directory = engine.home.sandbox(record.id);
+    let sandbox = record.describe(&engine.home);
+    let reason = |name: &str| {
+        read_json::<serde_json::Value>(&directory.join(name)).ok().flatten()?.get("reason")?.as_str().map(str::to_owned)
+    };
+    Details {
+        reason: reason("frozen.json").or_else(|| reason("exit.json")),
+        sandbox,
+        first_id: record.first_id,
+        pid: process(&engine.home, record.id).map(|running| running.pid),
+        layers: record.layers.len(),
+        memory: record.memory,
+        pids: record.pids,
+        cpu_millis: record.cpu_millis,
+        disk: record.disk,
+    }
+}
+
+fn info(record: SnapshotRecord) -> SnapshotInfo {
+    let digest = record.digest.as_ref();
+    SnapshotInfo {
+        digest: digest.map(|d| d.value.clone()),
+        bytes: digest.map(|d| d.bytes),
+        files: digest.map(|d| d.files),
+        kind: record.id.kind.as_str().to_owned(),
+        name: record.name,
+        created_at: record.created_at,
+        sandbox: record.sandbox,
+        recovered: record.recovered,
+        layers: record.layers.iter().map(ToString::to_string).collect(),
+        id: record.id,
+    }
+}
+
+/// The few files of `/sys` that programs ask for the machine's shape.
+fn prepare_sys(home: &Home) -> Result<(), ProviderError> {
+    let sys = home.path("run/sys");
+    if sys.join("devices/system/cpu/online").exists() {
+        return Ok(());
+    }
+    for name in ["devices/system/cpu/online", "devices/system/cpu/possible", "devices/system/cpu/present", "kernel/mm/transparent_hugepage/enabled", "devices/system/node/online"] {
+        let path = sys.join(name);
+        if let Ok(text) = std::fs::read_to_string(format!("/sys/{name}")) {
+            let parent = path.parent().unwrap_or(&sys);
+            fs_err::create_dir_all(parent).and_then(|()| fs_err::write(&path, text)).doing("preparing /sys")?;
+        }
+    }
+    fs_err::create_dir_all(sys.join("fs/cgroup")).doing("preparing /sys")?;
+    for path in ["run", "run/sys"] {
+        rustix::fs::chmod(home.path(path).as_std_path(), 0o755.into()).doing("preparing /sys")?;
+    }
+    Ok(())
+}
+

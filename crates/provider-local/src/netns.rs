@@ -1,0 +1,128 @@
+//! Network namespaces: loopback alone, made ahead of need, used once.
+//!
+//! They belong to the initial user namespace, so that nobody inside may configure them. A namespace
+//! lives as long as a descriptor or a process keeps it; nothing is mounted anywhere.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::sys;
+
+/// Enough for a burst; each holds some kernel memory and is refilled in the background.
+const READY: usize = 4;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ready: VecDeque<OwnedFd>,
+    /// A maker thread runs only while there is something to make.
+    making: bool,
+}
+
+impl Pool {
+    pub(crate) fn new() -> Self {
+        Self { shared: Arc::default() }
+    }
+
+    /// A prepared one if there is, else a new one; and sees to it that more are made.
+    pub(crate) fn take(&self) -> io::Result<OwnedFd> {
+        let taken = self.lock().ready.pop_front();
+        match taken {
+            Some(namespace) => {
+                self.refill();
+                Ok(namespace)
+            }
+            None => std::thread::scope(|scope| scope.spawn(make).join().map_err(|_| io::Error::other("panicked"))?),
+        }
+    }
+
+    /// Starts to fill the pool; a long-lived process does this once at its start.
+    pub(crate) fn refill(&self) {
+        let mut state = self.lock();
+        if state.making || state.ready.len() >= READY {
+            return;
+        }
+        state.making = true;
+        let shared = Arc::clone(&self.shared);
+        // The thread leaves our network namespace for good, so it is one of its own.
+        let spawned = std::thread::Builder::new().name("netns".to_owned()).spawn(move || fill(&shared));
+        if spawned.is_err() {
+            state.making = false;
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.shared.state.lock().expect("no holder of this lock panics")
+    }
+}
+
+fn fill(shared: &Shared) {
+    loop {
+        let made = make();
+        let mut state = shared.state.lock().expect("no holder of this lock panics");
+        if let Ok(namespace) = made {
+            state.ready.push_back(namespace);
+            if state.ready.len() < READY {
+                continue;
+            }
+        }
+        state.making = false;
+        shared.changed.notify_all();
+        return;
+    }
+}
+
+/// Moves this thread into a new network namespace and gives a descriptor of it.
+fn make() -> io::Result<OwnedFd> {
+    sys::unshare_network()?;
+    let namespace = open("/proc/thread-self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    sys::bring_loopback_up()?;
+    let ports = open("/proc/sys/net/ipv4/ip_unprivileged_port_start", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(ports, b"0")?;
+    Ok(namespace)
+}
+
+/// A TCP socket that belongs to a process's network namespace, connected to its loopback.
+///
+/// A socket keeps the namespace it was made in, whichever thread uses it later.
+pub(crate) fn dial(pid: i32, port: u16) -> io::Result<std::net::TcpStream> {
+    let namespace = open(format!("/proc/{pid}/ns/net"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let inside = move || -> io::Result<OwnedFd> {
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let address = std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        // Loopback answers at once, yes or no; a full backlog is the exception.
+        rustix::net::sockopt::set_socket_timeout(
+            &socket,
+            rustix::net::sockopt::Timeout::Send,
+            Some(std::time::Duration::from_secs(2)),
+        )?;
+        rustix::net::connect(&socket, &address)?;
+        Ok(socket)
+    };
+    let socket = std::thread::scope(|scope| {
+        scope.spawn(inside).join().map_err(|_| io::Error::other("the thread that enters the namespace panicked"))?
+    })?;
+    let stream = std::net::TcpStream::from(socket);
+    stream.set_write_timeout(None)?;
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}

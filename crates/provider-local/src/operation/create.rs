@@ -1,0 +1,213 @@
+use std::os::unix::fs::DirBuilderExt as _;
+
+use model::Id;
+use provider::{Network, Origin, ProviderError, Runtime, SandboxId, SandboxSpec};
+
+use super::{Engine, short};
+use crate::claim;
+use crate::error::Doing as _;
+use crate::intent::Intent;
+use crate::layer::LayerId;
+use crate::record::{Record, State};
+use crate::rootfs::{self, host};
+use crate::snapshot::SnapshotRecord;
+
+/// A guard against fork bombs for those who set no limit.
+const DEFAULT_PIDS: u64 = 4096;
+/// The kernel takes 500 lower layers; a look-up passes through all of them.
+const MAX_STACK: usize = 64;
+
+/// What a disk starts from, resolved.
+#[derive(Debug, Clone)]
+pub(crate) struct Stack {
+    pub(crate) layers: Vec<LayerId>,
+    pub(crate) host: Option<String>,
+}
+
+impl Engine {
+    pub(crate) fn create(&self, spec: &SandboxSpec) -> Result<Record, ProviderError> {
+        validate(spec)?;
+        let stack = self.resolve(&spec.origin)?;
+        self.create_on(spec, stack, None)
+    }
+
+    /// The layers that an origin stands for; imports a root file system if it must.
+    pub(crate) fn resolve(&self, origin: &Origin) -> Result<Stack, ProviderError> {
+        match origin {
+            Origin::Bare => {
+                let layer = host::ensure_skeleton(&self.home, &*self.clock)?;
+                Ok(Stack { layers: vec![layer], host: Some(host::fingerprint()) })
+            }
+            Origin::Rootfs(path) => {
+                let layer = rootfs::import(&self.home, &*self.clock, path)?;
+                Ok(Stack { layers: vec![layer], host: None })
+            }
+            Origin::Snapshot(id) => {
+                let mut snapshot = SnapshotRecord::load(&self.home, id)?;
+                if snapshot.host.as_ref().is_some_and(|made_on| *made_on != host::fingerprint()) {
+                    return Err(ProviderError::refused(format!(
+                        "snapshot {id} rests on the /usr of another host (or of this one before it was reinstalled) and is of no use here"
+                    )));
+                }
+                if snapshot.layers.len() > MAX_STACK {
+                    snapshot = self.flatten(snapshot)?;
+                }
+                Ok(Stack { layers: snapshot.layers, host: snapshot.host })
+            }
+        }
+    }
+
+    pub(crate) fn create_on(&self, spec: &SandboxSpec, stack: Stack, fork: Option<String>) -> Result<Record, ProviderError> {
+        let id: SandboxId = Id::new(&*self.clock);
+        let intent = Intent::Create { sandbox: id }.declare(&self.home)?;
+        model::failpoint::hit("create.intended");
+        match self.create_declared(id, spec, stack, fork) {
+            Ok(record) => {
+                intent.done();
+                Ok(record)
+            }
+            Err(error) => {
+                // If even this fails, the intent stays and the next start tries again.
+                if self.undo_create(id).is_ok() {
+                    intent.done();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn create_declared(&self, id: SandboxId, spec: &SandboxSpec, stack: Stack, fork: Option<String>) -> Result<Record, ProviderError> {
+        if let Some(name) = &spec.name {
+            claim::claim(&self.home, "names", name, id)?;
+        }
+        if let Some(key) = &spec.key {
+            claim::claim(&self.home, "keys", key, id)?;
+        }
+        let first_id = self.ranges.claim(&self.home, id)?;
+        model::failpoint::hit("create.claimed");
+        let mut record = Record {
+            id,
+            name: spec.name.clone(),
+            key: spec.key.clone(),
+            labels: spec.labels.clone(),
+            generation: spec.generation,
+            created_at: self.clock.now(),
+            boot: self.new_boot(),
+            first_id,
+            layers: stack.layers,
+            host: stack.host,
+            memory: spec.memory.map(model::ByteCount::bytes),
+            pids: Some(spec.pids.unwrap_or(DEFAULT_PIDS)),
+            cpu_millis: spec.cpu_millis,
+            disk: spec.disk.map(model::ByteCount::bytes),
+            env: spec.env.clone(),
+            network: spec.network,
+            forwards: spec.forwards.clone(),
+            state: State::Creating,
+            fork,
+        };
+        {
+            let _layers = self.home.share_layers()?;
+            if let Some(missing) = record.layers.iter().find(|layer| !crate::layer::exists(&self.home, layer)) {
+                return Err(ProviderError::not_found(format!("layer {missing} of the snapshot")));
+            }
+            self.furnish(&record).doing(format!("making sandbox {id}"))?;
+            record.save(&self.home)?;
+        }
+        model::failpoint::hit("create.recorded");
+        self.launch(&record)?;
+        model::failpoint::hit("create.launched");
+        record.state = State::Running;
+        record.save(&self.home)?;
+        model::failpoint::hit("create.running");
+        Ok(record)
+    }
+
+    /// The sandbox's directory: an empty disk, the doors with the runner, and its identity.
+    pub(crate) fn furnish(&self, record: &Record) -> std::io::Result<()> {
+        let directory = self.home.sandbox(record.id);
+        std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
+        for (name, mode) in [("disk", 0o755), ("disk/upper", 0o755), ("disk/work", 0o700), ("doors", 0o755), ("doors/env", 0o755), ("etc", 0o755)] {
+            std::fs::DirBuilder::new().mode(mode).create(directory.join(name))?;
+        }
+        self.inject_runner(record.id)?;
+        let name = record.name.clone().unwrap_or_else(|| short(record.id));
+        // A fork must not be mistaken for its origin by anything that asks who it is.
+        let identity = record.id.uuid().simple().to_string();
+        std::fs::write(directory.join("etc/hostname"), format!("{name}\n"))?;
+        std::fs::write(directory.join("etc/hosts"), format!("127.0.0.1 localhost {name}\n::1 localhost ip6-localhost ip6-loopback\n"))?;
+        std::fs::write(directory.join("etc/machine-id"), format!("{identity}\n"))?;
+        std::fs::write(directory.join("etc/resolv.conf"), "# Names are resolved outside, by the egress door.\n")
+    }
+
+    /// This build's runner, at each start: no snapshot keeps one.
+    pub(crate) fn inject_runner(&self, id: SandboxId) -> std::io::Result<()> {
+        let place = self.home.sandbox(id).join("doors/nacre-runner");
+        match std::fs::remove_file(&place) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        match std::fs::hard_link(&self.programs.runner, &place) {
+            // A very large number of sandboxes on a file system with few links per file.
+            Err(error) if error.raw_os_error() == Some(libc::EMLINK) => {
+                std::fs::copy(&self.programs.runner, &place)?;
+                std::fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(0o711))
+            }
+            other => other,
+        }
+    }
+
+    /// Takes back a sandbox that never got to run.
+    pub(crate) fn undo_create(&self, id: SandboxId) -> Result<(), ProviderError> {
+        if let Some(record) = Record::find(&self.home, id)? {
+            self.end(&record)?;
+        }
+        crate::trash::put(&self.home, &self.home.sandbox(id))?;
+        claim::release_all(&self.home, id)
+    }
+}
+
+fn validate(spec: &SandboxSpec) -> Result<(), ProviderError> {
+    let refuse = |reason: String| Err(ProviderError::refused(reason));
+    if let Some(name) = &spec.name {
+        let ok = (1..=63).contains(&name.len())
+            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && !name.starts_with('-');
+        if !ok {
+            return refuse("a name is 1 to 63 lower-case letters, digits and dashes, and starts with none".to_owned());
+        }
+    }
+    if spec.runtime == Runtime::Runsc {
+        return refuse("this build has no gVisor runtime; use --runtime native".to_owned());
+    }
+    if spec.network == Network::Proxy {
+        return refuse("this build has no egress proxy; use --net none".to_owned());
+    }
+    if spec.memory.is_some_and(|m| m.bytes() < 4 << 20) {
+        return refuse("a sandbox needs at least 4M of memory".to_owned());
+    }
+    if spec.pids.is_some_and(|p| !(2..=4_194_304).contains(&p)) {
+        return refuse("--pids is between 2 and 4194304".to_owned());
+    }
+    if spec.cpu_millis.is_some_and(|c| !(10..=4_096_000).contains(&c)) {
+        return refuse("--cpus is between 0.01 and 4096".to_owned());
+    }
+    if spec.disk.is_some_and(|d| d.bytes() < 1 << 20) {
+        return refuse("a sandbox needs at least 1M of disk".to_owned());
+    }
+    if spec.labels.len() > 64 || spec.labels.iter().any(|(k, v)| k.is_empty() || k.len() > 128 || v.len() > 1024) {
+        return refuse("at most 64 labels, keys of 1 to 128 and values of at most 1024 bytes".to_owned());
+    }
+    if spec.key.as_ref().is_some_and(|k| k.is_empty() || k.len() > 256) {
+        return refuse("a key is 1 to 256 bytes".to_owned());
+    }
+    let env_bytes: usize = spec.env.iter().map(|(k, v)| k.len() + v.len()).sum();
+    if env_bytes > 1 << 20 || spec.env.keys().any(|k| k.is_empty() || k.contains(['=', '\0'])) || spec.env.values().any(|v| v.contains('\0')) {
+        return refuse("the environment holds at most 1M, and names have no `=`".to_owned());
+    }
+    if spec.forwards.len() > 32 || spec.forwards.iter().any(|f| f.port == 0) {
+        return refuse("at most 32 forwarded ports, none of them 0".to_owned());
+    }
+    Ok(())
+}
+

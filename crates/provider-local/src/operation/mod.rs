@@ -1,0 +1,177 @@
+//! What can be done to a sandbox. Each operation is a row of steps with fail points between them;
+//! `recover` says for each what happens when the process died in the middle.
+//!
+//! ```text
+//!            create                pause
+//!   (none) ─────────► running ◄──────────────► paused ──(a time, or memory scarce)──► paused, disk
+//!                        │  ▲       resume        │                                      │
+//!                        │  └─────────────────────┴──────────────────────────────────────┘
+//!          terminate,    │  stop (from any of these): sealed as a snapshot
+//!          crash, reboot ▼                    ▲
+//!                      ended ─────────────────┘          remove: gone, from any state
+//! ```
+//!
+//! | operation | killed in the middle, the next start … |
+//! |---|---|
+//! | create | removes it, unless it was recorded as running |
+//! | pause | freezes it |
+//! | resume | thaws it, or leaves it paused on disk |
+//! | capture (snapshot) | drops the copy unless the snapshot was recorded; the keeper has thawed it |
+//! | stop | ends, seals, records: the same snapshot id |
+//! | fork | removes the children and the copy |
+//! | remove | removes the rest |
+//! | import | drops the half-made layer |
+
+mod create;
+mod fork;
+mod pause;
+mod recover;
+mod remove;
+mod snapshot;
+mod stop;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::{Boot, Clock, Id};
+use provider::{Network, ProviderError, SandboxId};
+use wire::guest;
+use wire::keeper::{Launch, Start};
+
+use crate::cgroup::{Layout, Limits};
+use crate::claim::{IDS_PER_SANDBOX, Ranges};
+use crate::embedded::Programs;
+use crate::error::Doing as _;
+use crate::home::Home;
+use crate::keeper::{Children, Keeper};
+use crate::layer;
+use crate::netns::Pool;
+use crate::record::{Record, process};
+use crate::rootfs::host;
+
+/// Everything an operation needs.
+#[derive(Debug, Clone)]
+pub(crate) struct Engine {
+    pub(crate) home: Home,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) layout: Layout,
+    pub(crate) ranges: Arc<Ranges>,
+    pub(crate) programs: Programs,
+    pub(crate) networks: Pool,
+    pub(crate) keepers: Arc<Children>,
+    pub(crate) to_disk_after: Duration,
+}
+
+impl Engine {
+    pub(crate) fn limits(record: &Record) -> Limits {
+        Limits { memory: record.memory, pids: record.pids, cpu_millis: record.cpu_millis }
+    }
+
+    pub(crate) fn cgroups(&self, record: &Record) -> wire::keeper::Cgroups {
+        self.layout.of(&self.home, record.id, Self::limits(record))
+    }
+
+    /// Brings the processes of a recorded sandbox up on its disk.
+    fn launch(&self, record: &Record) -> Result<(), ProviderError> {
+        let network = match record.network {
+            Network::Host => None,
+            Network::None | Network::Proxy => Some(self.networks.take().doing("making a network namespace")?),
+        };
+        let order = self.order(record)?;
+        self.layout.create(&order.cgroups, Self::limits(record))?;
+        model::failpoint::hit("create.cgroups");
+        let result = self.keepers.start(&self.programs.keeper, record.id, &Start::Launch(order), network);
+        if result.is_err() {
+            // The keeper ended what it began; the empty directories are ours.
+            let _ = crate::cgroup::end(&self.cgroups(record));
+        }
+        result.map(|_| ())
+    }
+
+    fn order(&self, record: &Record) -> Result<Launch, ProviderError> {
+        let directory = self.home.sandbox(record.id);
+        let hostname = record.name.clone().unwrap_or_else(|| short(record.id));
+        let files = ["hostname", "hosts", "machine-id", "resolv.conf"];
+        Ok(Launch {
+            sandbox: record.id.to_string(),
+            layers: record.layers.iter().map(|id| layer::files(&self.home, id).into_string()).collect(),
+            disk: directory.join("disk").into_string(),
+            doors: directory.join("doors").into_string(),
+            sys: self.home.path("run/sys").into_string(),
+            binds: if record.host.is_some() { host::binds() } else { Vec::new() },
+            files: files.map(|name| (directory.join("etc").join(name).into_string(), format!("/etc/{name}"))).into(),
+            first_id: record.first_id,
+            ids: IDS_PER_SANDBOX,
+            hostname,
+            cgroups: self.cgroups(record),
+            host_network: record.network == Network::Host,
+            forwards: record
+                .forwards
+                .iter()
+                .map(|f| wire::keeper::Forward { port: f.port, to: f.to })
+                .collect(),
+            shm_bytes: record.memory.map_or(256 << 20, |memory| (memory / 2).max(1 << 20)),
+            disk_limit: record.disk,
+            to_disk_after_ms: u64::try_from(self.to_disk_after.as_millis()).unwrap_or(u64::MAX),
+            config: guest::Config {
+                sandbox: record.id.to_string(),
+                generation: record.generation,
+                boot: record.boot.to_string(),
+                env: environment(&record.env),
+            },
+            dir: directory.into_string(),
+        })
+    }
+
+    /// A connection to the keeper of a living sandbox, which gets a new one if its own is gone.
+    pub(crate) fn keeper(&self, record: &Record) -> Result<Keeper, ProviderError> {
+        let directory = self.home.sandbox(record.id);
+        if let Ok(keeper) = Keeper::connect(&directory) {
+            return Ok(keeper);
+        }
+        if process(&self.home, record.id).is_none() {
+            return Err(ProviderError::unavailable(format!("reaching sandbox {}", record.id), "its processes are gone"));
+        }
+        let order = self.order(record)?;
+        self.keepers.start(&self.programs.keeper, record.id, &Start::Adopt(order), None)?;
+        Keeper::connect(&directory).doing("reaching the new keeper")
+    }
+
+    pub(crate) fn new_boot(&self) -> Id<Boot> {
+        Id::new(&*self.clock)
+    }
+
+    /// Ends the processes, if there are any, and waits until the disk is free.
+    fn end(&self, record: &Record) -> Result<Option<wire::keeper::Ended>, ProviderError> {
+        if process(&self.home, record.id).is_none() {
+            // What a half-started launch or a killed keeper may have left.
+            crate::cgroup::end(&self.cgroups(record))?;
+            self.keepers.join(record.id);
+            return Ok(None);
+        }
+        let keeper = self.keeper(record)?;
+        let ended = keeper.end();
+        if ended.is_err() && process(&self.home, record.id).is_none() {
+            // It ended by itself while we asked.
+            crate::cgroup::end(&self.cgroups(record))?;
+            self.keepers.join(record.id);
+            return Ok(None);
+        }
+        let ended = ended?;
+        drop(keeper);
+        self.keepers.join(record.id);
+        crate::cgroup::remove(&self.cgroups(record));
+        Ok(Some(ended))
+    }
+}
+
+/// The last eight characters: the random part.
+fn short(id: SandboxId) -> String {
+    let text = id.to_string();
+    format!("sbx-{}", &text[text.len() - 8..])
+}
+
+fn environment(env: &BTreeMap<String, String>) -> Vec<(wire::Raw, wire::Raw)> {
+    env.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect()
+}

@@ -1,0 +1,122 @@
+//! After a crash, ours or the host's.
+
+use fs_err as fs;
+use model::SnapshotId;
+use provider::{Kept, ProviderError, SandboxState};
+
+use super::Engine;
+use super::stop::Seal;
+use crate::intent::{self, Intent};
+use crate::layer;
+use crate::record::{Record, State, host_boot, process};
+use crate::snapshot::SnapshotRecord;
+
+impl Engine {
+    /// Finishes or undoes what processes that died left half-made, and recovers every disk after a
+    /// restart of the host.
+    pub(crate) fn recover(&self) -> Result<(), ProviderError> {
+        for (intent, held) in intent::abandoned(&self.home)? {
+            tracing::info!(?intent, "finishing what an earlier process left");
+            self.recover_one(&intent)?;
+            held.done();
+        }
+        crate::trash::empty(&self.home)?;
+        let marker = self.home.path("run/host_boot");
+        let boot = host_boot();
+        let last = fs::read_to_string(&marker).unwrap_or_default();
+        if last != boot {
+            if !last.is_empty() {
+                self.seal_the_dead()?;
+            }
+            crate::home::write_text(&marker, &boot)?;
+        }
+        Ok(())
+    }
+
+    fn recover_one(&self, intent: &Intent) -> Result<(), ProviderError> {
+        match intent {
+            Intent::Create { sandbox } => match Record::find(&self.home, *sandbox)? {
+                Some(record) if record.state == State::Running => Ok(()),
+                _ => self.undo_create(*sandbox),
+            },
+            Intent::Pause { sandbox } => match Record::find(&self.home, *sandbox)? {
+                Some(mut record) if process(&self.home, *sandbox).is_some() => {
+                    self.freeze_for_good(&mut record).map(|_| ())
+                }
+                _ => Ok(()),
+            },
+            Intent::Resume { sandbox } => match Record::find(&self.home, *sandbox)? {
+                Some(mut record) if process(&self.home, *sandbox).is_some() => {
+                    self.keeper(&record)?.ask(&wire::keeper::Request::Thaw)?;
+                    record.state = State::Running;
+                    record.save(&self.home)
+                }
+                Some(record) => self.end(&record).map(|_| ()),
+                None => Ok(()),
+            },
+            Intent::Capture { layer, snapshot, .. } => {
+                let recorded = match snapshot {
+                    Some(id) => SnapshotRecord::find(&self.home, *id)?.is_some(),
+                    None => false,
+                };
+                if recorded { Ok(()) } else { layer::discard(&self.home, layer) }
+            }
+            Intent::Stop { sandbox, layer, snapshot, recovered } => match Record::find(&self.home, *sandbox)? {
+                Some(record) if !matches!(record.state, State::Stopped { .. }) => {
+                    let seal = Seal { layer: layer.clone(), snapshot: *snapshot, recovered: *recovered };
+                    self.stop_declared(&record, &seal).map(|_| ())
+                }
+                // Recorded as stopped, perhaps not yet tidied up.
+                Some(record) => {
+                    self.release_claims(&record);
+                    for name in ["disk", "doors", "etc"] {
+                        crate::trash::put(&self.home, &self.home.sandbox(*sandbox).join(name))?;
+                    }
+                    Ok(())
+                }
+                None => Ok(()),
+            },
+            Intent::Fork { layer, fork } => self.undo_fork(layer, fork),
+            Intent::Remove { sandbox } => {
+                let record = Record::find(&self.home, *sandbox)?;
+                self.remove_declared(*sandbox, record.as_ref())
+            }
+            Intent::Import { layer } => {
+                let named = SnapshotRecord::all(&self.home)?.iter().any(|s| s.layers.contains(layer));
+                if named || layer::exists(&self.home, layer) { Ok(()) } else { layer::discard(&self.home, layer) }
+            }
+        }
+    }
+
+    /// Seals the disks of sandboxes that died without being asked to.
+    pub(crate) fn seal_the_dead(&self) -> Result<Vec<SnapshotId>, ProviderError> {
+        let mut sealed = Vec::new();
+        for record in self.records()? {
+            if record.state == State::Running && record.observe(&self.home) == SandboxState::Ended {
+                let Ok(_lock) = self.home.lock_sandbox(record.id) else { continue };
+                // It may have been stopped while we waited.
+                let record = Record::load(&self.home, record.id)?;
+                if record.state == State::Running && record.observe(&self.home) == SandboxState::Ended {
+                    sealed.extend(self.stop_locked(&record, true)?.snapshot);
+                }
+            }
+        }
+        Ok(sealed)
+    }
+
+    /// Gives every living sandbox whose keeper was killed a new one.
+    pub(crate) fn adopt(&self) -> Result<(), ProviderError> {
+        for record in self.records()? {
+            let alive =
+                matches!(record.observe(&self.home), SandboxState::Running | SandboxState::Paused { kept: Kept::Memory });
+            if alive
+                && crate::keeper::Keeper::connect(&self.home.sandbox(record.id)).is_err()
+                && let Ok(_lock) = self.home.lock_sandbox(record.id)
+            {
+                // It may have ended, or been given one, while we waited; either is fine.
+                let _ = self.keeper(&record);
+            }
+        }
+        Ok(())
+    }
+}

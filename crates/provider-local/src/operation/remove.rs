@@ -1,0 +1,55 @@
+use provider::{ProviderError, SandboxId};
+
+use super::Engine;
+use crate::home::entries;
+use crate::intent::Intent;
+use crate::record::{Record, State};
+
+impl Engine {
+    /// Ends the processes and gives up the disk.
+    pub(crate) fn remove(&self, id: SandboxId) -> Result<(), ProviderError> {
+        let _lock = self.home.lock_sandbox(id)?;
+        let record = Record::find(&self.home, id)?;
+        let intent = Intent::Remove { sandbox: id }.declare(&self.home)?;
+        model::failpoint::hit("remove.intended");
+        self.remove_declared(id, record.as_ref())?;
+        intent.done();
+        Ok(())
+    }
+
+    /// Every step may have been done already.
+    pub(crate) fn remove_declared(&self, id: SandboxId, record: Option<&Record>) -> Result<(), ProviderError> {
+        if let Some(record) = record
+            && !matches!(record.state, State::Stopped { .. })
+        {
+            self.end(record)?;
+        }
+        model::failpoint::hit("remove.ended");
+        crate::trash::put(&self.home, &self.home.sandbox(id))?;
+        model::failpoint::hit("remove.trashed");
+        match record {
+            Some(record) => {
+                self.release_claims(record);
+                crate::layer::release_unsnapshotted(&self.home, &record.layers)?;
+            }
+            // Only the claims themselves still tell whose they are.
+            None => crate::claim::release_all(&self.home, id)?,
+        }
+        model::failpoint::hit("remove.released");
+        Ok(())
+    }
+
+    /// Every sandbox that is more than an intent.
+    pub(crate) fn records(&self) -> Result<Vec<Record>, ProviderError> {
+        let mut found = Vec::new();
+        for name in entries(&self.home.path("sandboxes"))? {
+            if let Ok(id) = name.parse()
+                && let Some(record) = Record::find(&self.home, id)?
+                && record.state != State::Creating
+            {
+                found.push(record);
+            }
+        }
+        Ok(found)
+    }
+}

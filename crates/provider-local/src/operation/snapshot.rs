@@ -1,0 +1,166 @@
+use std::time::Instant;
+
+use model::{Id, Snapshot, SnapshotId};
+use provider::{ProviderError, Receipt, SandboxId, SandboxState};
+use wire::keeper::{Reply, Request};
+
+use super::Engine;
+use super::pause::not_running;
+use super::stop::receipt_of;
+use crate::error::Doing as _;
+use crate::intent::Intent;
+use crate::layer::{self, LayerId};
+use crate::record::{Record, State};
+use crate::snapshot::{Digest, SnapshotRecord, disk_id};
+use crate::timing::millis;
+use crate::{merged, tree};
+
+/// A copy of a living sandbox's upper.
+#[derive(Debug)]
+pub(crate) struct Captured {
+    pub(crate) record: Record,
+    pub(crate) sync_ms: f64,
+    pub(crate) frozen_ms: f64,
+}
+
+impl Engine {
+    pub(crate) fn snapshot(&self, id: SandboxId, name: Option<&str>) -> Result<Receipt, ProviderError> {
+        let started = Instant::now();
+        if let Some(name) = name {
+            self.check_snapshot_name(name)?;
+        }
+        let snapshot: Id<Snapshot> = Id::new(&*self.clock);
+        let layer = LayerId::new(&*self.clock);
+        let intent = Intent::Capture { sandbox: id, layer: layer.clone(), snapshot: Some(snapshot) }.declare(&self.home)?;
+        model::failpoint::hit("snapshot.intended");
+        let result = self.capture(id, &layer).and_then(|captured| {
+            let record = SnapshotRecord {
+                id: disk_id(snapshot),
+                name: name.map(str::to_owned),
+                created_at: self.clock.now(),
+                sandbox: Some(id),
+                recovered: false,
+                layers: std::iter::once(layer.clone()).chain(captured.record.layers).collect(),
+                host: captured.record.host,
+                digest: None,
+            };
+            record.save(&self.home)?;
+            model::failpoint::hit("snapshot.recorded");
+            Ok(Receipt {
+                took_ms: millis(started),
+                frozen_ms: captured.frozen_ms,
+                sync_ms: captured.sync_ms,
+                ..receipt_of(&record)
+            })
+        });
+        if result.is_err() {
+            layer::discard(&self.home, &layer)?;
+        }
+        intent.done();
+        result
+    }
+
+    /// Sync, freeze, copy, thaw. The keeper thaws by itself if we die on the way.
+    pub(crate) fn capture(&self, id: SandboxId, layer: &LayerId) -> Result<Captured, ProviderError> {
+        let _lock = self.home.lock_sandbox(id)?;
+        let record = Record::load(&self.home, id)?;
+        let keeper = match record.observe(&self.home) {
+            SandboxState::Running => Some(self.keeper(&record)?),
+            // Nothing writes there.
+            SandboxState::Paused { .. } | SandboxState::Ended => None,
+            SandboxState::Stopped { .. } => return Err(not_running(&record, "snapshotted")),
+        };
+        let syncing = Instant::now();
+        self.sync()?;
+        let sync_ms = millis(syncing);
+        let frozen = Instant::now();
+        if let Some(keeper) = &keeper {
+            let Reply::Frozen { .. } = keeper.ask(&Request::Freeze)? else {
+                return Err(ProviderError::unavailable("freezing", "the keeper gave another answer"));
+            };
+        }
+        model::failpoint::hit("snapshot.frozen");
+        let place = layer::prepare(&self.home, layer)?;
+        let copied = tree::copy(&self.home.sandbox(id).join("disk/upper"), &place).doing("copying the disk");
+        model::failpoint::hit("snapshot.copied");
+        let mut frozen_ms = 0.0;
+        if let Some(keeper) = keeper {
+            keeper.ask(&Request::Thaw)?;
+            frozen_ms = millis(frozen);
+        }
+        copied?;
+        model::failpoint::hit("snapshot.thawed");
+        layer::seal(&self.home, layer, &*self.clock)?;
+        model::failpoint::hit("snapshot.sealed");
+        Ok(Captured { record, sync_ms, frozen_ms })
+    }
+
+    fn check_snapshot_name(&self, name: &str) -> Result<(), ProviderError> {
+        let ok = (1..=63).contains(&name.len())
+            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.' | b'_'))
+            && name.as_bytes()[0].is_ascii_alphanumeric();
+        if !ok || matches!(name, "host") || name.starts_with("snp_") {
+            return Err(ProviderError::refused(format!(
+                "`{name}` cannot name a snapshot: use 1 to 63 lower-case letters, digits, dots, dashes and underscores"
+            )));
+        }
+        if SnapshotRecord::all(&self.home)?.iter().any(|s| s.name.as_deref() == Some(name)) {
+            return Err(ProviderError::refused(format!("the name `{name}` is taken by another snapshot")));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn delete_snapshot(&self, id: &SnapshotId) -> Result<(), ProviderError> {
+        let record = match SnapshotRecord::load(&self.home, id) {
+            Err(ProviderError::NotFound { .. }) => return Ok(()),
+            other => other?,
+        };
+        record.remove(&self.home);
+        // Stopped sandboxes that lead to it would lead nowhere.
+        if let Some(sandbox) = record.sandbox
+            && let Some(stopped) = Record::find(&self.home, sandbox)?
+            && stopped.state == (State::Stopped { snapshot: record.id.clone() })
+        {
+            crate::trash::put(&self.home, &self.home.sandbox(sandbox))?;
+        }
+        layer::release(&self.home, &record.layers)?;
+        Ok(())
+    }
+
+    /// Computes the digest and writes it into the record.
+    pub(crate) fn digest(&self, id: &SnapshotId) -> Result<SnapshotRecord, ProviderError> {
+        let digest = self.compute_digest(id)?;
+        let mut record = SnapshotRecord::load(&self.home, id)?;
+        record.digest = Some(digest);
+        record.save(&self.home)?;
+        Ok(record)
+    }
+
+    pub(crate) fn compute_digest(&self, id: &SnapshotId) -> Result<Digest, ProviderError> {
+        let record = SnapshotRecord::load(&self.home, id)?;
+        let top = merged::open(&self.home, &record.layers).doing("opening the snapshot")?;
+        tree::digest(top).doing("reading the snapshot")
+    }
+
+    /// One layer in place of a deep stack.
+    pub(crate) fn flatten(&self, mut record: SnapshotRecord) -> Result<SnapshotRecord, ProviderError> {
+        let layer = LayerId::new(&*self.clock);
+        let intent = Intent::Import { layer: layer.clone() }.declare(&self.home)?;
+        let flat = || -> Result<(), ProviderError> {
+            let place = layer::prepare(&self.home, &layer)?;
+            let top = merged::open(&self.home, &record.layers).doing("opening the snapshot")?;
+            tree::copy_opened(top, &place).doing("flattening the snapshot")?;
+            layer::seal(&self.home, &layer, &*self.clock)
+        };
+        if let Err(error) = flat() {
+            layer::discard(&self.home, &layer)?;
+            intent.done();
+            return Err(error);
+        }
+        let before = std::mem::replace(&mut record.layers, vec![layer]);
+        record.save(&self.home)?;
+        intent.done();
+        layer::release(&self.home, &before)?;
+        Ok(record)
+    }
+}

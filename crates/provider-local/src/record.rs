@@ -1,0 +1,124 @@
+//! What is written down about a sandbox.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8PathBuf;
+use model::{Boot, Id, SnapshotId, Timestamp};
+use provider::{Forward, Isolation, Kept, Network, ProviderError, Runtime, Sandbox, SandboxId, SandboxState};
+use serde::{Deserialize, Serialize};
+use wire::keeper::Running;
+
+use crate::home::{Home, read_json, write_json};
+use crate::layer::LayerId;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) id: SandboxId,
+    pub(crate) name: Option<String>,
+    pub(crate) key: Option<String>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) generation: u64,
+    pub(crate) created_at: Timestamp,
+    pub(crate) boot: Id<Boot>,
+    pub(crate) first_id: u32,
+    /// The stack it was started on, the topmost first.
+    pub(crate) layers: Vec<LayerId>,
+    /// Set when the stack rests on the host's own `/usr`.
+    pub(crate) host: Option<String>,
+    pub(crate) memory: Option<u64>,
+    pub(crate) pids: Option<u64>,
+    pub(crate) cpu_millis: Option<u64>,
+    pub(crate) disk: Option<u64>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) network: Network,
+    pub(crate) forwards: Vec<Forward>,
+    pub(crate) state: State,
+    /// The fork operation that made it, so that half a fork can be undone.
+    #[serde(default)]
+    pub(crate) fork: Option<String>,
+}
+
+/// What we mean the sandbox to be; what it is comes from [`Record::observe`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    Creating,
+    Running,
+    Paused,
+    /// Ended on purpose, the disk left.
+    Ended,
+    Stopped { snapshot: SnapshotId },
+}
+
+impl Record {
+    pub(crate) fn path(home: &Home, id: SandboxId) -> Utf8PathBuf {
+        home.sandbox(id).join("record.json")
+    }
+
+    pub(crate) fn find(home: &Home, id: SandboxId) -> Result<Option<Self>, ProviderError> {
+        read_json(&Self::path(home, id))
+    }
+
+    pub(crate) fn load(home: &Home, id: SandboxId) -> Result<Self, ProviderError> {
+        match Self::find(home, id)? {
+            // Half-made is not there yet for anyone but its maker.
+            Some(record) if record.state != State::Creating => Ok(record),
+            _ => Err(ProviderError::not_found(format!("sandbox {id}"))),
+        }
+    }
+
+    pub(crate) fn save(&self, home: &Home) -> Result<(), ProviderError> {
+        write_json(&Self::path(home, self.id), self)
+    }
+
+    /// Intent and reality together.
+    pub(crate) fn observe(&self, home: &Home) -> SandboxState {
+        let alive = process(home, self.id).is_some();
+        match &self.state {
+            State::Stopped { snapshot } => SandboxState::Stopped { snapshot: snapshot.clone() },
+            State::Paused => SandboxState::Paused { kept: if alive { Kept::Memory } else { Kept::Disk } },
+            State::Running | State::Creating if alive => {
+                if home.sandbox(self.id).join("frozen.json").exists() {
+                    SandboxState::Paused { kept: Kept::Memory }
+                } else {
+                    SandboxState::Running
+                }
+            }
+            State::Running | State::Creating | State::Ended => SandboxState::Ended,
+        }
+    }
+
+    pub(crate) fn describe(&self, home: &Home) -> Sandbox {
+        Sandbox {
+            id: self.id,
+            name: self.name.clone(),
+            key: self.key.clone(),
+            state: self.observe(home),
+            generation: self.generation,
+            runtime: Runtime::Native,
+            isolation: Isolation::SharedKernel,
+            labels: self.labels.clone(),
+            created_at: self.created_at,
+            expires_at: None,
+        }
+    }
+}
+
+/// The sandbox's PID 1, if it is alive: same boot of the host, same process, not a zombie.
+pub(crate) fn process(home: &Home, id: SandboxId) -> Option<Running> {
+    let running: Running = read_json(&home.sandbox(id).join("keeper.json")).ok()??;
+    if running.host_boot != host_boot() {
+        return None;
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid)).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    let state = fields.next()?;
+    let started: u64 = fields.nth(18)?.parse().ok()?;
+    (state != "Z" && state != "X" && started == running.started).then_some(running)
+}
+
+/// Another value after each start of the machine.
+pub(crate) fn host_boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}

@@ -1,0 +1,106 @@
+//! A Debian root file system by `mmdebstrap`, kept as the snapshot named `base`.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use camino::Utf8Path;
+use model::{Clock, Id};
+use provider::ProviderError;
+
+use super::fill_once;
+use crate::error::Doing as _;
+use crate::home::Home;
+use crate::layer::LayerId;
+use crate::snapshot::{SnapshotRecord, base_id};
+
+const SLIM: &str = "bash,ca-certificates,sudo";
+const FULL: &str = "bash,ca-certificates,sudo,build-essential,curl,git,jq,less,openssh-server,procps,python3,python3-pip,python3-venv,ripgrep,unzip,xz-utils,vim-tiny,wget";
+
+/// What every base has beyond Debian's packages.
+const CUSTOMISE: &str = r#"
+set -e
+chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 user
+mkdir -p "$1/home/user/workspace" && chown -R 1000:1000 "$1/home/user"
+ln -sfn /home/user/workspace "$1/workspace"
+echo 'user ALL=(ALL:ALL) NOPASSWD:ALL' > "$1/etc/sudoers.d/user" && chmod 0440 "$1/etc/sudoers.d/user"
+rm -f "$1/etc/machine-id" "$1/etc/hostname" "$1/etc/hosts" "$1/etc/resolv.conf" "$1"/etc/ssh/ssh_host_*
+for name in machine-id hostname hosts resolv.conf; do : > "$1/etc/$name"; done
+rm -rf "$1"/dev/* "$1"/run/* "$1"/tmp/* "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/*
+"#;
+
+pub(crate) fn build(
+    home: &Home,
+    clock: &dyn Clock,
+    slim: bool,
+    progress: &dyn Fn(&str),
+) -> Result<SnapshotRecord, ProviderError> {
+    let id = LayerId::new(clock);
+    fill_once(home, clock, &id, |place| run(place, slim, progress))?;
+    let record = SnapshotRecord {
+        id: base_id(Id::new(clock)),
+        name: Some("base".to_owned()),
+        created_at: clock.now(),
+        sandbox: None,
+        recovered: false,
+        layers: vec![id],
+        host: None,
+        digest: None,
+    };
+    // The new one has the name before the old one loses it: at no moment is there none.
+    let previous: Vec<_> =
+        SnapshotRecord::all(home)?.into_iter().filter(|s| s.name.as_deref() == Some("base")).collect();
+    record.save(home)?;
+    for mut old in previous {
+        old.name = None;
+        old.save(home)?;
+    }
+    Ok(record)
+}
+
+fn run(place: &Utf8Path, slim: bool, progress: &dyn Fn(&str)) -> Result<(), ProviderError> {
+    let hook = place.with_file_name("customise.sh");
+    fs_err::write(&hook, CUSTOMISE).doing("writing the recipe")?;
+    let include = if slim { SLIM } else { FULL };
+    let mut child = Command::new("mmdebstrap")
+        .args(["--variant=minbase", "--mode=root", "--format=directory", "--include", include])
+        // The host's own sources and proxies are the ones known to work here.
+        .arg("--customize-hook").arg(format!("sh {hook} \"$1\""))
+        .arg(suite()).arg(place.as_str())
+        .stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                ProviderError::refused("mmdebstrap is not installed: `apt-get install mmdebstrap`, or `nacre doctor --fix`")
+            }
+            _ => ProviderError::unavailable("running mmdebstrap", error),
+        })?;
+    let mut last = std::collections::VecDeque::new();
+    if let Some(stderr) = child.stderr.take() {
+        for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).trim().to_owned();
+            progress(&line);
+            last.push_back(line);
+            if last.len() > 5 {
+                last.pop_front();
+            }
+        }
+    }
+    let status = child.wait().doing("running mmdebstrap")?;
+    let _ = std::fs::remove_file(&hook);
+    if !status.success() {
+        let words: Vec<String> = last.into();
+        return Err(ProviderError::unavailable("building the base", words.join("; ")));
+    }
+    Ok(())
+}
+
+/// The host's own suite where it is Debian's, else the current stable one.
+fn suite() -> String {
+    let text = std::fs::read_to_string("/usr/lib/os-release").unwrap_or_default();
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(|v| v.trim_matches('"').to_owned());
+    match (field("ID="), field("VERSION_CODENAME=")) {
+        (Some(id), Some(codename)) if id == "debian" => codename,
+        _ => "stable".to_owned(),
+    }
+}
+

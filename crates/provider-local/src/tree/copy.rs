@@ -1,0 +1,151 @@
+//! A faithful copy: content, holes, modes, owners, times, extended attributes (capabilities,
+//! access lists and the overlay's own marks among them), hard links, fifos and whiteouts. Sockets
+//! are left out: nobody listens on a copied one.
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use camino::Utf8Path;
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid, chownat, copy_file_range, linkat,
+    mkdirat, mknodat, openat, readlinkat, seek, symlinkat, utimensat,
+};
+
+use super::walk::{Visitor, open_directory, walk};
+use super::xattr;
+
+/// Copies the tree at `from` to the new directory `to`.
+pub(crate) fn copy(from: &Utf8Path, to: &Utf8Path) -> io::Result<()> {
+    copy_opened(open_directory(CWD, from.as_std_path())?, to)
+}
+
+/// The same for a tree that is already open, such as a mount that is attached nowhere.
+pub(crate) fn copy_opened(source: OwnedFd, to: &Utf8Path) -> io::Result<()> {
+    let stat = rustix::fs::fstat(&source)?;
+    mkdirat(CWD, to.as_std_path(), Mode::from(0o700))?;
+    let top = open_directory(CWD, to.as_std_path())?;
+    let duplicate = source.try_clone()?;
+    let mut copier = Copier { targets: vec![(top, stat, duplicate)], links: HashMap::new() };
+    walk(source, &mut copier)
+}
+
+struct Copier {
+    /// The directories we are in, with the properties they get once they are full.
+    targets: Vec<(OwnedFd, Stat, OwnedFd)>,
+    /// First copies of files with several names, by inode. Whiteouts share theirs too.
+    links: HashMap<(u64, u64), (Vec<u8>, OwnedFd)>,
+}
+
+impl Visitor for Copier {
+    fn entry(&mut self, parent: &OwnedFd, name: &CStr, path: &[u8], stat: &Stat) -> io::Result<bool> {
+        let target = &self.targets.last().expect("the top is never left early").0;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if kind != FileType::Directory && stat.st_nlink > 1 {
+            if let Some((first, directory)) = self.links.get(&(stat.st_dev, stat.st_ino)) {
+                let first_name = CStr::from_bytes_with_nul(first).map_err(io::Error::other)?;
+                match linkat(directory, first_name, target, name, AtFlags::empty()) {
+                    Ok(()) => return Ok(false),
+                    // Too many names for one file on the target; then a copy of its own.
+                    Err(rustix::io::Errno::MLINK) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            } else {
+                self.links.insert(
+                    (stat.st_dev, stat.st_ino),
+                    (name.to_bytes_with_nul().to_vec(), target.try_clone()?),
+                );
+            }
+        }
+        match kind {
+            FileType::Directory => {
+                mkdirat(target, name, Mode::from(0o700))?;
+                let made = open_directory(target, name)?;
+                let source = open_directory(parent, name)?;
+                self.targets.push((made, *stat, source));
+                return Ok(true);
+            }
+            FileType::RegularFile => copy_file(parent, target, name, stat)?,
+            FileType::Symlink => {
+                let link = readlinkat(parent, name, Vec::new())?;
+                symlinkat(&*link, target, name)?;
+                own(target, name, stat)?;
+                xattr::copy_link(parent, target, name)?;
+            }
+            FileType::Socket => return Ok(false),
+            FileType::Fifo | FileType::CharacterDevice | FileType::BlockDevice => {
+                mknodat(target, name, kind, Mode::from_raw_mode(stat.st_mode), stat.st_rdev)?;
+                own(target, name, stat)?;
+            }
+            other => {
+                return Err(io::Error::other(format!("{} is a {other:?}", String::from_utf8_lossy(path))));
+            }
+        }
+        times(target, name, stat)?;
+        Ok(false)
+    }
+
+    fn leave(&mut self, _: &OwnedFd, _: &[u8]) -> io::Result<()> {
+        let (directory, stat, source) = self.targets.pop().expect("entered before it is left");
+        rustix::fs::fchown(&directory, Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)))?;
+        xattr::copy(&source, &directory)?;
+        rustix::fs::fchmod(&directory, Mode::from_raw_mode(stat.st_mode))?;
+        Ok(rustix::fs::futimens(&directory, &timestamps(&stat))?)
+    }
+}
+
+fn copy_file(parent: &OwnedFd, target: &OwnedFd, name: &CStr, stat: &Stat) -> io::Result<()> {
+    let from = openat(parent, name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOATIME, Mode::empty())?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let to = openat(target, name, flags, Mode::from(0o600))?;
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
+    // Where the file system can share blocks, that is all there is to do.
+    if size > 0 && rustix::fs::ioctl_ficlone(&to, &from).is_err() {
+        copy_data(&from, &to, size)?;
+    }
+    // Owner first: changing it clears set-uid bits and capabilities.
+    rustix::fs::fchown(&to, Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)))?;
+    rustix::fs::fchmod(&to, Mode::from_raw_mode(stat.st_mode))?;
+    xattr::copy(&from, &to)
+}
+
+/// Copies the parts that hold data; holes stay holes.
+fn copy_data(from: &OwnedFd, to: &OwnedFd, size: u64) -> io::Result<()> {
+    let mut at = 0;
+    while at < size {
+        let start = match seek(from, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            // Nothing but a hole is left.
+            Err(rustix::io::Errno::NXIO) => break,
+            Err(error) => return Err(error.into()),
+        };
+        let end = seek(from, SeekFrom::Hole(start))?.min(size);
+        let (mut source, mut sink) = (start, start);
+        while source < end {
+            let left = usize::try_from(end - source).unwrap_or(usize::MAX);
+            if copy_file_range(from, Some(&mut source), to, Some(&mut sink), left)? == 0 {
+                break;
+            }
+        }
+        at = end.max(start + 1);
+    }
+    Ok(rustix::fs::ftruncate(to, size)?)
+}
+
+fn own(target: &OwnedFd, name: &CStr, stat: &Stat) -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+    Ok(chownat(target, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+fn times(target: impl AsFd, name: &CStr, stat: &Stat) -> io::Result<()> {
+    Ok(utimensat(target, name, &timestamps(stat), AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+fn timestamps(stat: &Stat) -> Timestamps {
+    let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: i64::try_from(nanoseconds).unwrap_or(0) };
+    Timestamps {
+        last_access: time(stat.st_atime, stat.st_atime_nsec),
+        last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
+    }
+}

@@ -1,0 +1,112 @@
+//! What a tree is, in one number: paths, types, modes, owners, content, user attributes and
+//! capabilities. Not times, not inode numbers, not the overlay's own marks: the same tree has the
+//! same digest under any id range, on any file system, flattened or not.
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{FileType, Mode, OFlags, Stat, openat, readlinkat};
+
+use super::walk::{Visitor, walk};
+use super::xattr;
+use crate::snapshot::Digest;
+
+/// The digest of an open tree.
+pub(crate) fn digest(top: OwnedFd) -> io::Result<Digest> {
+    let stat = rustix::fs::fstat(&top)?;
+    let mut digester = Digester { hash: blake3::Hasher::new(), bytes: 0, files: 0, links: HashMap::new() };
+    digester.hash.update(b"nacre tree 1\n");
+    digester.properties(b".", &stat);
+    digester.attributes(&top)?;
+    walk(top, &mut digester)?;
+    Ok(Digest {
+        value: format!("blake3:{}", digester.hash.finalize().to_hex()),
+        bytes: digester.bytes,
+        files: digester.files,
+    })
+}
+
+struct Digester {
+    hash: blake3::Hasher,
+    bytes: u64,
+    files: u64,
+    /// First path of each file with several names.
+    links: HashMap<(u64, u64), Vec<u8>>,
+}
+
+impl Digester {
+    /// Every field is preceded by its length, so that no two trees can look alike.
+    fn field(&mut self, bytes: &[u8]) {
+        self.hash.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    }
+
+    fn properties(&mut self, path: &[u8], stat: &Stat) {
+        self.field(path);
+        for number in [stat.st_mode, stat.st_uid, stat.st_gid] {
+            self.hash.update(&number.to_le_bytes());
+        }
+    }
+
+    fn attributes(&mut self, file: &OwnedFd) -> io::Result<()> {
+        let mut names = xattr::names(file)?;
+        names.retain(|name| {
+            let name = name.to_bytes();
+            (name.starts_with(b"user.") && !name.starts_with(b"user.overlay.")) || name == b"security.capability"
+        });
+        names.sort();
+        self.hash.update(&(names.len() as u64).to_le_bytes());
+        for name in names {
+            let value = xattr::value(file, &name)?;
+            self.field(name.to_bytes());
+            self.field(&value);
+        }
+        Ok(())
+    }
+}
+
+impl Visitor for Digester {
+    fn entry(&mut self, parent: &OwnedFd, name: &CStr, path: &[u8], stat: &Stat) -> io::Result<bool> {
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        // A copy or an export leaves sockets out, so they are not part of what is kept.
+        if kind == FileType::Socket {
+            return Ok(false);
+        }
+        self.files += 1;
+        self.properties(path, stat);
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match kind {
+            FileType::Directory => {
+                let directory = openat(parent, name, flags | OFlags::DIRECTORY, Mode::empty())?;
+                self.attributes(&directory)?;
+                return Ok(true);
+            }
+            FileType::RegularFile => {
+                let key = (stat.st_dev, stat.st_ino);
+                if stat.st_nlink > 1 {
+                    if let Some(first) = self.links.get(&key).cloned() {
+                        self.field(b"link");
+                        self.field(&first);
+                        return Ok(false);
+                    }
+                    self.links.insert(key, path.to_vec());
+                }
+                let file = openat(parent, name, flags, Mode::empty())?;
+                self.attributes(&file)?;
+                let mut content = blake3::Hasher::new();
+                let read = content.update_reader(std::fs::File::from(file))?.count();
+                self.bytes += read;
+                self.hash.update(content.finalize().as_bytes());
+            }
+            FileType::Symlink => {
+                let target = readlinkat(parent, name, Vec::new())?;
+                self.field(target.to_bytes());
+            }
+            _ => {
+                self.hash.update(&stat.st_rdev.to_le_bytes());
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,83 @@
+//! The contract suite: what every provider must do, clause by clause.
+//!
+//! A clause is a function whose name is the sentence it proves. Each makes its own sandboxes under
+//! names of its own, so that clauses run side by side, and what it made is removed when it ends,
+//! whether it held or not. A provider's tests are one line:
+//!
+//! ```ignore
+//! provider::contract_suite!(MyHarness::new().await);
+//! ```
+
+pub mod capabilities;
+pub mod doors;
+pub mod exec;
+pub mod files;
+pub mod fork;
+pub mod labels;
+pub mod lifecycle;
+pub mod limits;
+pub mod pause;
+mod plant;
+mod secrets;
+pub mod snapshots;
+mod suite;
+mod wait;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::{Origin, Provider};
+
+pub use plant::plant;
+pub use world::World;
+
+/// What the suite needs to know of a provider's surroundings.
+#[async_trait]
+pub trait Harness: Send + Sync {
+    /// The provider, or another instance of it each time: adapters keep nothing between calls.
+    async fn provider(&self) -> Arc<dyn Provider>;
+
+    /// What sandboxes start from. The probe is in it, at [`Harness::probe`]; see [`plant`].
+    async fn origin(&self) -> Origin;
+
+    fn probe(&self) -> &[u8] {
+        crate::probe::PATH.as_bytes()
+    }
+
+    /// Whether this machine has the cores and the quiet for the cpu limit to be measured.
+    fn measures_cpu(&self) -> bool {
+        true
+    }
+
+    /// After the clause's own sandboxes and snapshots are gone.
+    async fn finish(&self) {}
+}
+
+/// A clause that takes longer than this hangs.
+const LONGEST: Duration = Duration::from_secs(240);
+
+/// Runs one clause, then removes what it made, and only then lets a failure through.
+pub async fn run(harness: impl Harness, clause: impl AsyncFnOnce(&World)) {
+    let world = World::new(&harness).await;
+    let outcome = {
+        let mut clause = pin!(tokio::time::timeout(LONGEST, clause(&world)));
+        std::future::poll_fn(|context| {
+            let polled = catch_unwind(AssertUnwindSafe(|| clause.as_mut().poll(context)));
+            polled.map_or_else(|panic| Poll::Ready(Err(panic)), |poll| poll.map(Ok))
+        })
+        .await
+    };
+    world.clean().await;
+    harness.finish().await;
+    match outcome {
+        Ok(Ok(())) => {}
+        Ok(Err(_)) => panic!("the clause did not end within {LONGEST:?}"),
+        Err(panic) => resume_unwind(panic),
+    }
+}

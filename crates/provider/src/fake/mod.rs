@@ -1,0 +1,192 @@
+//! A provider in memory, which passes the whole contract suite and does what tests tell it.
+//!
+//! Its sandboxes have file trees of their own and run one program, the probe, which it simulates.
+//! It can be told to fail ([`Fake::fail_next`]), to be out of reach ([`Fake::outage`]), and what it
+//! was asked ([`Fake::calls`]).
+
+mod disk;
+mod exec;
+mod faults;
+mod files;
+mod keep;
+mod lifecycle;
+mod machine;
+mod process;
+mod provider;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use model::{Clock, SnapshotId, SystemClock};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Capabilities, Capability, Isolation, Limits, ProviderError, Receipt, Sandbox, SandboxId,
+    SandboxSpec, Strength, Survives,
+};
+use disk::Disk;
+use faults::Faults;
+use keep::{Keep, Nothing};
+use machine::Machine;
+
+pub use faults::Call;
+
+/// The fake. Its clones are the same provider.
+#[derive(Clone)]
+pub struct Fake {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    name: String,
+    capabilities: Capabilities,
+    lifetime: Option<Duration>,
+    clock: Arc<dyn Clock>,
+    keep: Arc<dyn Keep>,
+    faults: Faults,
+    /// Held across a whole operation on a sandbox's life: they are few and quick, and so two of
+    /// them never meet.
+    state: tokio::sync::Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    sandboxes: BTreeMap<SandboxId, Held>,
+    snapshots: BTreeMap<SnapshotId, Disk>,
+}
+
+struct Held {
+    record: Record,
+    disk: Arc<Mutex<Disk>>,
+    /// There while it runs or is paused.
+    machine: Option<Machine>,
+}
+
+/// What a sandbox is, apart from its disk and its processes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Record {
+    sandbox: Sandbox,
+    spec: SandboxSpec,
+    /// Of its stop.
+    receipt: Option<Receipt>,
+}
+
+impl fmt::Debug for Fake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fake").field("name", &self.inner.name).finish_non_exhaustive()
+    }
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self::builder().build()
+    }
+}
+
+impl Fake {
+    pub fn builder() -> Builder {
+        Builder {
+            name: "fake".to_owned(),
+            lifetime: None,
+            max_lifetime: None,
+            clock: Arc::new(SystemClock),
+            keep: Arc::new(Nothing),
+            state: State::default(),
+        }
+    }
+
+    /// The next time it is asked to do this operation (`"create"`, `"pause"`, …), it answers that
+    /// instead. Several wait in line.
+    pub fn fail_next(&self, operation: &'static str, error: ProviderError) {
+        self.inner.faults.fail_next(operation, error);
+    }
+
+    /// While out of reach, it answers nothing but `Unavailable`; sandboxes run on.
+    pub fn outage(&self, out_of_reach: bool) {
+        self.inner.faults.outage(out_of_reach);
+    }
+
+    /// Everything it was asked, in order.
+    pub fn calls(&self) -> Vec<Call> {
+        self.inner.faults.calls()
+    }
+}
+
+/// What a fake is like.
+#[derive(Debug)]
+pub struct Builder {
+    name: String,
+    lifetime: Option<Duration>,
+    max_lifetime: Option<Duration>,
+    clock: Arc<dyn Clock>,
+    keep: Arc<dyn Keep>,
+    state: State,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.sandboxes.keys()).finish()
+    }
+}
+
+impl Builder {
+    /// What it calls itself, in its snapshots' ids too.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// It ends sandboxes by itself, this long after they were made, unless their specification
+    /// says otherwise.
+    #[must_use]
+    pub fn expiring_in(mut self, lifetime: Duration) -> Self {
+        self.lifetime = Some(lifetime);
+        self
+    }
+
+    /// No sandbox lives longer, extended or not.
+    #[must_use]
+    pub fn max_lifetime(mut self, most: Duration) -> Self {
+        self.max_lifetime = Some(most);
+        self
+    }
+
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    pub fn build(self) -> Fake {
+        let hard = Strength::Hard;
+        let capabilities = Capabilities {
+            can: vec![
+                Capability::Pause,
+                Capability::LiveSnapshot,
+                Capability::Fork,
+                Capability::Extend,
+                Capability::Exec,
+                Capability::Dial,
+                Capability::Serve,
+            ],
+            max_lifetime: self.max_lifetime,
+            survives_resume: Survives::DiskAndMemory,
+            limits: Limits { memory: hard, pids: hard, cpu: hard, disk: hard },
+            isolation: Isolation::SharedKernel,
+        };
+        let inner = Inner {
+            name: self.name,
+            capabilities,
+            lifetime: self.lifetime,
+            clock: self.clock,
+            keep: self.keep,
+            faults: Faults::default(),
+            state: tokio::sync::Mutex::new(self.state),
+        };
+        Fake { inner: Arc::new(inner) }
+    }
+}

@@ -1,0 +1,177 @@
+//! What writing needs of the disk: directories found and made without being led astray, files that
+//! appear at once, owners.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, fchown, mkdir, mkdirat,
+    open, openat2, readlinkat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::getpid;
+
+pub(super) const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
+pub(super) const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o755);
+/// As many as `path_resolution(7)` allows.
+const MAX_LINKS: usize = 40;
+
+/// Opens below a directory, through no link at all.
+pub(super) fn beneath(
+    directory: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+    for _ in 0..16 {
+        // It says "again" when something was renamed meanwhile and it cannot be sure.
+        match openat2(
+            directory,
+            path,
+            flags | OFlags::CLOEXEC,
+            Mode::empty(),
+            resolve,
+        ) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            other => return other,
+        }
+    }
+    Err(Errno::BUSY)
+}
+
+/// Opens a directory below another; what is missing on the way is made.
+pub(super) fn make_beneath(top: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
+    if path.is_empty() {
+        return beneath(top, b".", OFlags::PATH | DIRECTORY);
+    }
+    match beneath(top, path, OFlags::PATH | DIRECTORY) {
+        Err(Errno::NOENT) => {}
+        other => return other,
+    }
+    let mut directory: Option<OwnedFd> = None;
+    for name in path.split(|byte| *byte == b'/') {
+        let here = directory
+            .as_ref()
+            .map_or(top, |directory| directory.as_fd());
+        match mkdirat(here, name, NEW_DIRECTORY) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        directory = Some(beneath(here, name, OFlags::PATH | DIRECTORY)?);
+    }
+    directory.ok_or(Errno::INVAL)
+}
+
+/// Opens the directory that a request names, through links as usual; what is missing is made.
+pub(super) fn make_directories(path: &CString) -> Result<OwnedFd, Errno> {
+    match open(path, OFlags::PATH | DIRECTORY, Mode::empty()) {
+        Err(Errno::NOENT) => {}
+        other => return other,
+    }
+    let bytes = path.as_bytes();
+    let ends = (1..=bytes.len()).filter(|end| bytes.get(*end).is_none_or(|byte| *byte == b'/'));
+    for end in ends {
+        match mkdir(&bytes[..end], NEW_DIRECTORY) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    open(path, OFlags::PATH | DIRECTORY, Mode::empty())
+}
+
+/// Where a path leads when it is itself a link, so that the file and not the link is replaced.
+pub(super) fn follow(mut path: Vec<u8>) -> Result<Vec<u8>, Errno> {
+    for _ in 0..MAX_LINKS {
+        match statat(CWD, path.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_symlink() => {}
+            _ => return Ok(path),
+        }
+        let target = readlinkat(CWD, path.as_slice(), Vec::new())?.into_bytes();
+        if target.starts_with(b"/") {
+            path = target;
+        } else {
+            let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+            path.truncate(slash + 1);
+            path.extend(target);
+        }
+    }
+    Err(Errno::LOOP)
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner {
+    pub(super) uid: Option<Uid>,
+    pub(super) gid: Option<Gid>,
+}
+
+impl Owner {
+    pub(super) fn give(self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+        if self.uid.is_none() && self.gid.is_none() {
+            Ok(())
+        } else {
+            fchown(fd, self.uid, self.gid)
+        }
+    }
+
+    pub(super) fn give_link(self, directory: BorrowedFd<'_>, name: &CString) -> Result<(), Errno> {
+        if self.uid.is_none() && self.gid.is_none() {
+            return Ok(());
+        }
+        chownat(
+            directory,
+            name,
+            self.uid,
+            self.gid,
+            AtFlags::SYMLINK_NOFOLLOW,
+        )
+    }
+}
+
+/// Removed again unless it becomes real.
+pub(super) struct Temporary<'a> {
+    directory: BorrowedFd<'a>,
+    pub(super) name: CString,
+    real: bool,
+}
+
+impl<'a> Temporary<'a> {
+    pub(super) fn make<T>(
+        directory: BorrowedFd<'a>,
+        number: u32,
+        make: impl Fn(&CString) -> Result<T, Errno>,
+    ) -> Result<(Self, T), Errno> {
+        for attempt in 0..100 {
+            let name = format!(".nacre-{}-{number}-{attempt}", getpid().as_raw_pid());
+            let name = CString::new(name).map_err(|_| Errno::INVAL)?;
+            match make(&name) {
+                Ok(content) => {
+                    return Ok((
+                        Self {
+                            directory,
+                            name,
+                            real: false,
+                        },
+                        content,
+                    ));
+                }
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(Errno::EXIST)
+    }
+
+    pub(super) fn become_real(mut self, name: &CString) -> Result<(), Errno> {
+        renameat(self.directory, &self.name, self.directory, name)?;
+        self.real = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if !self.real {
+            let _ = unlinkat(self.directory, &self.name, AtFlags::empty());
+        }
+    }
+}

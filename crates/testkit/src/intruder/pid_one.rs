@@ -1,0 +1,209 @@
+//! The runner is PID 1. Whoever reads it or speaks for it is the sandbox's owner.
+//!
+//! All of this needs `--inside`: elsewhere PID 1 is somebody else's.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::time::Duration;
+
+use super::facts::{Facts, c_path};
+use super::sys::{Errno, sys};
+use super::{Outcome, all, broke, denied, held};
+
+fn readable(path: &str) -> Outcome {
+    use std::io::Read as _;
+    let mut first = [0; 16];
+    match fs_err::File::open(path).and_then(|mut file| file.read(&mut first)) {
+        Ok(0) => held("it is empty"),
+        // Never what it says: that may be a secret.
+        Ok(length) => broke(format!("{length} bytes of it")),
+        Err(error) => held(error.to_string()),
+    }
+}
+
+pub(crate) fn read_environment(_: &Facts) -> Outcome {
+    readable("/proc/1/environ")
+}
+
+pub(crate) fn read_program(_: &Facts) -> Outcome {
+    readable("/proc/1/exe")
+}
+
+pub(crate) fn overwrite_program(_: &Facts) -> Outcome {
+    match sys!(SYS_openat, libc::AT_FDCWD, c"/proc/1/exe", libc::O_WRONLY) {
+        Err(Errno(libc::ETXTBSY)) => broke("only its running is in the way"),
+        other => denied(other),
+    }
+}
+
+pub(crate) fn read_memory(_: &Facts) -> Outcome {
+    let open =
+        |path: &str, how: i32| sys!(SYS_openat, libc::AT_FDCWD, c_path(path).as_c_str(), how);
+    all([
+        ("maps".to_owned(), readable("/proc/1/maps")),
+        ("smaps".to_owned(), readable("/proc/1/smaps")),
+        ("auxv".to_owned(), readable("/proc/1/auxv")),
+        (
+            "mem".to_owned(),
+            denied(open("/proc/1/mem", libc::O_RDONLY)),
+        ),
+        (
+            "mem, to write".to_owned(),
+            denied(open("/proc/1/mem", libc::O_RDWR)),
+        ),
+        ("map_files".to_owned(), listable("/proc/1/map_files")),
+        ("stack".to_owned(), readable("/proc/1/stack")),
+        ("syscall".to_owned(), readable("/proc/1/syscall")),
+    ])
+}
+
+fn listable(path: &str) -> Outcome {
+    match fs_err::read_dir(path).map(|entries| entries.flatten().count()) {
+        Ok(0) => held("it is empty"),
+        Ok(count) => broke(format!("{count} entries")),
+        Err(error) => held(error.to_string()),
+    }
+}
+
+pub(crate) fn process_vm(_: &Facts) -> Outcome {
+    let mut buffer = [0; 8];
+    let mut local = [0; 16];
+    local[..8].copy_from_slice(&buffer.as_mut_ptr().expose_provenance().to_ne_bytes());
+    local[8..].copy_from_slice(&8_u64.to_ne_bytes());
+    // An address that nobody has: EFAULT would say that we were allowed to look.
+    let mut remote = local;
+    remote[..8].copy_from_slice(&0x1000_u64.to_ne_bytes());
+    let refused = |result: Result<i64, Errno>| match result {
+        Err(Errno(libc::EFAULT)) => broke("only the address was wrong"),
+        other => denied(other),
+    };
+    all([
+        (
+            "readv".to_owned(),
+            refused(sys!(SYS_process_vm_readv, 1, &local, 1, &remote, 1, 0)),
+        ),
+        (
+            "writev".to_owned(),
+            refused(sys!(SYS_process_vm_writev, 1, &local, 1, &remote, 1, 0)),
+        ),
+    ])
+}
+
+pub(crate) fn trace(_: &Facts) -> Outcome {
+    let detach = |result: Result<i64, Errno>| {
+        if result.is_ok() {
+            let _ = sys!(SYS_ptrace, libc::PTRACE_DETACH, 1, 0, 0);
+        }
+        denied(result)
+    };
+    all([
+        (
+            "seize".to_owned(),
+            detach(sys!(SYS_ptrace, libc::PTRACE_SEIZE, 1, 0, 0)),
+        ),
+        (
+            "attach".to_owned(),
+            detach(sys!(SYS_ptrace, libc::PTRACE_ATTACH, 1, 0, 0)),
+        ),
+    ])
+}
+
+pub(crate) fn steal_descriptor(_: &Facts) -> Outcome {
+    let pidfd = match sys!(SYS_pidfd_open, 1, 0) {
+        Ok(pidfd) => pidfd,
+        Err(errno) => return held(format!("no pidfd: {errno}")),
+    };
+    all([0, 3, 4, 5].map(|fd| {
+        let outcome = match sys!(SYS_pidfd_getfd, pidfd, fd, 0) {
+            Err(Errno(libc::EBADF)) => broke("only the number was wrong"),
+            other => denied(other),
+        };
+        (fd.to_string(), outcome)
+    }))
+}
+
+pub(crate) fn descriptors(_: &Facts) -> Outcome {
+    all(["/proc/1/fd", "/proc/1/fdinfo"].map(|path| (path.to_owned(), listable(path))))
+}
+
+/// A different root than ours would be a way to the host's.
+pub(crate) fn root_and_directory(facts: &Facts) -> Outcome {
+    let ours = fs_err::metadata("/")
+        .map(|root| (root.dev(), root.ino()))
+        .ok();
+    let mut outcomes = Vec::new();
+    for link in ["/proc/1/root/", "/proc/1/cwd/"] {
+        let outcome = match fs_err::metadata(link) {
+            Err(error) => held(error.to_string()),
+            Ok(found) if ours == Some((found.dev(), found.ino())) => held("it is our own root"),
+            Ok(_) => broke("it leads somewhere else"),
+        };
+        outcomes.push((link.to_owned(), outcome));
+        if let Some(canary) = &facts.canary_file {
+            let path = format!("{link}{}", canary.display());
+            outcomes.push((
+                path.clone(),
+                match fs_err::symlink_metadata(&path) {
+                    Ok(_) => broke("the host's file"),
+                    Err(error) => held(error.to_string()),
+                },
+            ));
+        }
+    }
+    all(outcomes)
+}
+
+/// The kernel shields a namespace's PID 1 from its own descendants.
+pub(crate) fn kill(_: &Facts) -> Outcome {
+    all([libc::SIGKILL, libc::SIGSTOP].map(|signal| {
+        let sent = sys!(SYS_kill, 1, signal);
+        // Nothing tells that a signal had no effect; this long, one that has is seen.
+        std::thread::sleep(Duration::from_millis(50));
+        let stat = fs_err::read_to_string("/proc/1/stat").unwrap_or_default();
+        let state = stat
+            .rsplit(") ")
+            .next()
+            .and_then(|rest| rest.chars().next());
+        let outcome = match state {
+            Some('R' | 'S' | 'D' | 'I') => held(format!("{sent:?}, and it goes on")),
+            other => broke(format!("{sent:?}, and its state is {other:?}")),
+        };
+        (format!("signal {signal}"), outcome)
+    }))
+}
+
+/// Joining the namespaces of PID 1, which are ours; through it, one that is not.
+pub(crate) fn join_namespaces(_: &Facts) -> Outcome {
+    let kinds = ["cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"];
+    let mut outcomes = Vec::new();
+    for kind in kinds {
+        let path = format!("/proc/1/ns/{kind}");
+        let ours = fs_err::read_link(format!("/proc/self/ns/{kind}")).ok();
+        let outcome = match sys!(
+            SYS_openat,
+            libc::AT_FDCWD,
+            c_path(&path).as_c_str(),
+            libc::O_RDONLY
+        ) {
+            Err(errno) => held(errno.to_string()),
+            Ok(_) if ours.is_some() && fs_err::read_link(&path).ok() == ours => {
+                held("it is our own")
+            }
+            Ok(fd) => denied(sys!(SYS_setns, fd, 0)),
+        };
+        outcomes.push((path, outcome));
+    }
+    if let Ok(pidfd) = sys!(SYS_pidfd_open, 1, 0) {
+        let flags = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWNET;
+        outcomes.push(("by pidfd".to_owned(), denied(sys!(SYS_setns, pidfd, flags))));
+    }
+    all(outcomes)
+}
+
+/// Making it the first to be killed when memory is short would end the sandbox.
+pub(crate) fn out_of_memory_score(_: &Facts) -> Outcome {
+    let path = "/proc/1/oom_score_adj";
+    match fs_err::read_to_string(path).and_then(|score| fs_err::write(path, score)) {
+        Ok(()) => broke("it can be written"),
+        Err(error) => held(error.to_string()),
+    }
+}
