@@ -152,9 +152,11 @@ fn classify(cause: &(dyn std::error::Error + 'static)) -> Option<(Kind, Option<S
 
 /// Whether the system said no, and we are not root.
 fn is_permission(source: &(dyn std::error::Error + 'static)) -> bool {
-    let denied = source
-        .downcast_ref::<io::Error>()
-        .is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
+    let mut causes = std::iter::successors(Some(source), |error| error.source());
+    let denied = causes.any(|cause| {
+        let error = cause.downcast_ref::<io::Error>();
+        error.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    });
     denied && !rustix::process::geteuid().is_root()
 }
 

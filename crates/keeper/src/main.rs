@@ -54,14 +54,26 @@ fn start(host: &OwnedFd) -> Result<serve::Serving, inside::Failed> {
         return Err(("reading the order", std::io::Error::other("nacre-keeper is started by nacre alone")));
     };
     model::failpoint::hit("keeper.started");
-    let (serving, launched) = match frame.message().map_err(|e| ("reading the order", std::io::Error::other(e)))? {
-        Start::Launch(order) => launch::launch(order, fds.into_iter().next())?,
-        Start::Adopt(order) => launch::adopt(order)?,
+    let (serving, launched, is_new) = match frame.message().map_err(|e| ("reading the order", std::io::Error::other(e)))? {
+        Start::Launch(order) => {
+            let (serving, launched) = launch::launch(order, fds.into_iter().next())?;
+            (serving, launched, true)
+        }
+        Start::Adopt(order) => {
+            let (serving, launched) = launch::adopt(order)?;
+            (serving, launched, false)
+        }
     };
     model::failpoint::hit("keeper.ready");
-    wire::pass::send(host, &Frame::control(&Reply::Launched(launched)), &[])
-        .map_err(|e| ("answering", std::io::Error::other(e)))?;
-    Ok(serving)
+    match wire::pass::send(host, &Frame::control(&Reply::Launched(launched)), &[]) {
+        Err(error) if is_new => {
+            // Whoever ordered it is gone and will never know of it.
+            serving.abandon();
+            Err(("answering", std::io::Error::other(error)))
+        }
+        // An adopted sandbox needs its keeper whoever asked for one.
+        Ok(()) | Err(_) => Ok(serving),
+    }
 }
 
 /// Nothing of the process that started us stays open.

@@ -103,12 +103,15 @@ pub(crate) fn devices(first_id: u32) -> io::Result<OwnedFd> {
         [("size", Some("64k")), ("nr_inodes", Some("128")), ("mode", Some("755")), ("uid", Some(&*id)), ("gid", Some(&*id))];
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let mount = new_filesystem("tmpfs", &options, attributes)?;
-    for (name, minor_of_memory, major) in
+    // Everyone may use these, whatever mask the keeper inherited.
+    let mask = rustix::process::umask(Mode::empty());
+    for (name, minor, major) in
         [("null", 3, 1), ("zero", 5, 1), ("full", 7, 1), ("random", 8, 1), ("urandom", 9, 1), ("tty", 0, 5)]
     {
-        let device = rustix::fs::makedev(major, minor_of_memory);
+        let device = rustix::fs::makedev(major, minor);
         rustix::fs::mknodat(&mount, name, rustix::fs::FileType::CharacterDevice, Mode::from(0o666), device)?;
     }
+    rustix::process::umask(mask);
     for (name, target) in [
         ("fd", "/proc/self/fd"),
         ("stdin", "/proc/self/fd/0"),

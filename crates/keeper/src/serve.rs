@@ -92,6 +92,11 @@ impl Serving {
         }
     }
 
+    /// Ends a sandbox that nobody knows of.
+    pub(crate) fn abandon(mut self) {
+        let _ = self.handle.end(None);
+    }
+
     /// Runs until the sandbox has ended.
     pub(crate) fn run(mut self) {
         loop {
@@ -290,8 +295,8 @@ impl Serving {
         if self.doors.len() >= MAX_DOORS {
             return Err(std::io::Error::other("too many doors"));
         }
-        if name.is_empty() || name.len() > 32 || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
-            return Err(std::io::Error::other("a door's name is lower-case letters, digits and dashes"));
+        if !wire::keeper::is_door_name(name) {
+            return Err(std::io::Error::other("that is no name for a door"));
         }
         let directory = rustix::fs::open(
             &*self.handle.order.doors,

@@ -77,6 +77,14 @@ pub(crate) fn release(home: &Home, kind: &str, value: &str, id: SandboxId) {
     }
 }
 
+/// Hands a claim from one sandbox to another in one step: at no moment is it nobody's.
+pub(crate) fn transfer(home: &Home, kind: &str, value: &str, from: SandboxId, to: SandboxId) -> Result<(), ProviderError> {
+    if holder(home, kind, value)? != Some(from) {
+        return Ok(());
+    }
+    crate::home::write_text(&home.path(format!("{kind}/{}", file_name(kind, value))), &to.to_string())
+}
+
 /// Gives up whatever this sandbox claimed, for when no record says what that was.
 pub(crate) fn release_all(home: &Home, id: SandboxId) -> Result<(), ProviderError> {
     let id = id.to_string();

@@ -308,8 +308,8 @@ fn incoming(entry: Entry) -> Result<FileEntry, ProviderError> {
 fn refusal(failed: guest::Failed) -> ProviderError {
     let message: String = failed.message.chars().filter(|c| !c.is_control()).take(500).collect();
     match failed.kind {
-        FailedKind::NotFound => ProviderError::not_found(message.strip_suffix(" does not exist").unwrap_or(&message)),
-        FailedKind::Refused => ProviderError::refused(message),
+        // "Not found" is said of sandboxes alone; to a caller a missing program is a refusal.
+        FailedKind::NotFound | FailedKind::Refused => ProviderError::refused(message),
         FailedKind::Exhausted => ProviderError::unavailable("the sandbox is out of a resource", message),
     }
 }

@@ -1,6 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
@@ -29,6 +29,8 @@ use crate::{Collected, Details, SnapshotInfo, Usage, UsagePart, Verified, embedd
 /// Above what container tools and systemd hand out.
 const FIRST_ID: u32 = 0x7000_0000;
 const RANGES: u32 = 32_000;
+/// How long an `ensure` waits for another one that makes the same sandbox.
+const JOIN_PATIENCE: Duration = Duration::from_secs(30);
 const TO_DISK_AFTER: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Debug, Clone)]
@@ -113,10 +115,10 @@ impl Local {
 
     /// By id, by name, or by a prefix of the id that fits only one.
     pub fn find_sandbox(&self, text: &str) -> Result<SandboxId, ProviderError> {
-        if let Ok(id) = text.parse() {
-            return Ok(id);
-        }
         let not_found = || ProviderError::not_found(format!("sandbox {text}"));
+        if let Ok(id) = text.parse() {
+            return Record::load(&self.engine.home, id).map(|record| record.id);
+        }
         let is_name = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         if is_name && let Some(id) = claim::holder(&self.engine.home, "names", text)? {
             return Ok(id);
@@ -275,14 +277,37 @@ impl Local {
         let Some(key) = &spec.key else {
             return Err(ProviderError::refused("ensure needs a key to find the sandbox by"));
         };
-        let found = match claim::holder(&engine.home, "keys", key)? {
-            Some(id) => Record::find(&engine.home, id)?.filter(|r| r.state != State::Creating),
-            None => None,
-        };
-        let Some(record) = found else {
-            let sandbox = engine.create(spec)?.describe(&engine.home);
-            return Ok(Ensured { sandbox, expected: Expected::Created });
-        };
+        let deadline = Instant::now() + JOIN_PATIENCE;
+        loop {
+            let holder = claim::holder(&engine.home, "keys", key)?;
+            let found = match holder {
+                Some(id) => Record::find(&engine.home, id)?.filter(|r| r.state != State::Creating),
+                None => None,
+            };
+            if let Some(record) = found {
+                return Self::ensure_found(engine, spec, &record);
+            }
+            if holder.is_none() {
+                match engine.create(spec) {
+                    Ok(record) => {
+                        let sandbox = record.describe(&engine.home);
+                        return Ok(Ensured { sandbox, expected: Expected::Created });
+                    }
+                    // Somebody else was quicker: their sandbox is the one.
+                    Err(_) if claim::holder(&engine.home, "keys", key)?.is_some() => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            // Another process is making it, or died doing so.
+            if Instant::now() > deadline {
+                return Err(ProviderError::unavailable("ensure", "another process is still making this sandbox"));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+            engine.recover()?;
+        }
+    }
+
+    fn ensure_found(engine: &Engine, spec: &SandboxSpec, record: &Record) -> Result<Ensured, ProviderError> {
         let id = record.id;
         let expected = match record.observe(&engine.home) {
             SandboxState::Running => Expected::Found,
@@ -293,7 +318,7 @@ impl Local {
                     .snapshot
                     .ok_or_else(|| ProviderError::unavailable("ensure", "the stop gave no snapshot"))?;
                 let spec = SandboxSpec { origin: Origin::Snapshot(snapshot.clone()), ..spec.clone() };
-                let sandbox = engine.create(&spec)?.describe(&engine.home);
+                let sandbox = engine.replace(&spec, id)?.describe(&engine.home);
                 return Ok(Ensured { sandbox, expected: Expected::Restarted(snapshot) });
             }
         };
@@ -414,11 +439,10 @@ impl Provider for Local {
         let name = name.to_owned();
         let listener = self
             .blocking(move |engine| {
-                let well_formed = (1..=32).contains(&name.len())
-                    && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-                    && !matches!(name.as_str(), "env" | "nacre-runner" | "nacre");
-                if !well_formed {
-                    return Err(ProviderError::refused("a door's name is 1 to 32 lower-case letters, digits and dashes"));
+                if !wire::keeper::is_door_name(&name) {
+                    return Err(ProviderError::refused(
+                        "a door's name is 1 to 32 lower-case letters, digits, dots, dashes and underscores",
+                    ));
                 }
                 let _lock = engine.home.lock_sandbox(id)?;
                 match engine.keeper(&record)?.ask_for_fd(&Request::Door { name })? {

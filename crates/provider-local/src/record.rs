@@ -36,6 +36,9 @@ pub(crate) struct Record {
     /// The fork operation that made it, so that half a fork can be undone.
     #[serde(default)]
     pub(crate) fork: Option<String>,
+    /// The stopped sandbox whose key it takes over, so that a failure gives the key back.
+    #[serde(default)]
+    pub(crate) replaces: Option<SandboxId>,
 }
 
 /// What we mean the sandbox to be; what it is comes from [`Record::observe`].

@@ -35,11 +35,16 @@ impl ProviderError {
     }
 
     pub fn refused(reason: impl Into<String>) -> Self {
-        Self::Refused { reason: reason.into() }
+        Self::Refused {
+            reason: reason.into(),
+        }
     }
 
     pub fn unavailable(operation: impl Into<String>, source: impl Into<BoxError>) -> Self {
-        Self::Unavailable { operation: operation.into(), source: source.into() }
+        Self::Unavailable {
+            operation: operation.into(),
+            source: source.into(),
+        }
     }
 
     /// The same error with every known secret taken out, causes included: they are flattened into
@@ -47,8 +52,12 @@ impl ProviderError {
     #[must_use]
     pub fn redacted(self, redactor: &Redactor) -> Self {
         match self {
-            Self::NotFound { what } => Self::NotFound { what: redactor.apply(&what) },
-            Self::Refused { reason } => Self::Refused { reason: redactor.apply(&reason) },
+            Self::NotFound { what } => Self::NotFound {
+                what: redactor.apply(&what),
+            },
+            Self::Refused { reason } => Self::Refused {
+                reason: redactor.apply(&reason),
+            },
             Self::Unavailable { operation, source } => Self::Unavailable {
                 operation: redactor.apply(&operation),
                 source: redactor.apply(&chain(source.as_ref())).into(),
@@ -78,7 +87,8 @@ mod tests {
     fn a_redacted_error_has_no_secret_in_message_or_cause() {
         let redactor = Redactor::new(["s3cr3t-canary"]);
         let cause = std::io::Error::other("token s3cr3t-canary was refused");
-        let error = ProviderError::unavailable("create with s3cr3t-canary", cause).redacted(&redactor);
+        let error =
+            ProviderError::unavailable("create with s3cr3t-canary", cause).redacted(&redactor);
         let shown = format!("{error} {error:?} {}", chain(&error));
         assert!(!shown.contains("s3cr3t-canary"), "{shown}");
         assert!(shown.contains("was refused"));

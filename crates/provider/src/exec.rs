@@ -33,7 +33,10 @@ pub struct ExecSpec {
 
 impl ExecSpec {
     pub fn new<A: AsRef<[u8]>>(argv: impl IntoIterator<Item = A>) -> Self {
-        Self { argv: argv.into_iter().map(|a| a.as_ref().to_vec()).collect(), ..Self::default() }
+        Self {
+            argv: argv.into_iter().map(|a| a.as_ref().to_vec()).collect(),
+            ..Self::default()
+        }
     }
 }
 
@@ -92,9 +95,18 @@ impl Exec {
             match output? {
                 ExecOutput::Stdout(bytes) => stdout.extend_from_slice(&bytes),
                 ExecOutput::Stderr(bytes) => stderr.extend_from_slice(&bytes),
-                ExecOutput::Exit(exit) => return Ok(Finished { exit, stdout, stderr }),
+                ExecOutput::Exit(exit) => {
+                    return Ok(Finished {
+                        exit,
+                        stdout,
+                        stderr,
+                    });
+                }
             }
         }
-        Err(ProviderError::unavailable("exec", "the sandbox went away before the command ended"))
+        Err(ProviderError::unavailable(
+            "exec",
+            "the sandbox went away before the command ended",
+        ))
     }
 }

@@ -36,9 +36,16 @@ const PIECE: usize = 64 << 10;
 
 /// A stream of files that are already in memory.
 pub fn files_from(files: Vec<(FileEntry, Bytes)>) -> FileStream {
-    let pieces: usize = files.iter().map(|(_, data)| 1 + data.len().div_ceil(PIECE)).sum();
+    let pieces: usize = files
+        .iter()
+        .map(|(_, data)| 1 + data.len().div_ceil(PIECE))
+        .sum();
     let (sender, receiver) = mpsc::channel(pieces.max(1));
-    let send = |event| sender.try_send(Ok(event)).expect("there is room for every piece");
+    let send = |event| {
+        sender
+            .try_send(Ok(event))
+            .expect("there is room for every piece");
+    };
     for (entry, mut data) in files {
         send(FileEvent::Entry(entry));
         while !data.is_empty() {

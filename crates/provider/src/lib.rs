@@ -28,8 +28,8 @@ pub use error::{BoxError, ProviderError};
 pub use exec::{EXEC_QUEUE, Exec, ExecInput, ExecOutput, ExecSpec, Exit, Finished, WindowSize};
 pub use files::{FileEntry, FileEvent, FileKind, FileStream, files_from};
 pub use spec::{
-    Alive, Endpoints, Ensured, Expected, Forward, Health, Kept, Network, Origin, Receipt, Resumed, Runtime, Sandbox,
-    SandboxSpec, SandboxState,
+    Alive, Endpoints, Ensured, Expected, Forward, Health, Kept, Network, Origin, Receipt, Resumed,
+    Runtime, Sandbox, SandboxSpec, SandboxState,
 };
 
 pub type SandboxId = Id<model::Sandbox>;
@@ -88,7 +88,12 @@ pub trait Provider: Send + Sync + fmt::Debug {
 
     /// Everything below `path`, or the one file it names; paths in the stream are relative to it.
     /// A missing path is an empty stream.
-    async fn read_files(&self, id: SandboxId, path: &[u8], user: Option<&str>) -> Result<FileStream, ProviderError>;
+    async fn read_files(
+        &self,
+        id: SandboxId,
+        path: &[u8],
+        user: Option<&str>,
+    ) -> Result<FileStream, ProviderError>;
 
     /// Writes the entries below `path`, which is made if need be.
     async fn write_files(
@@ -119,7 +124,11 @@ pub trait Provider: Send + Sync + fmt::Debug {
     /// Disk and memory; the sandbox goes on.
     async fn snapshot_memory(&self, id: SandboxId) -> Result<Receipt, ProviderError>;
 
-    async fn restore_memory(&self, snapshot: &SnapshotId, spec: &SandboxSpec) -> Result<Sandbox, ProviderError>;
+    async fn restore_memory(
+        &self,
+        snapshot: &SnapshotId,
+        spec: &SandboxSpec,
+    ) -> Result<Sandbox, ProviderError>;
 
     /// Not-found is fine. Sandboxes and snapshots that build on it keep what they need.
     async fn delete_snapshot(&self, snapshot: &SnapshotId) -> Result<(), ProviderError>;

@@ -107,11 +107,15 @@ pub struct Sandbox {
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum SandboxState {
     Running,
-    Paused { kept: Kept },
+    Paused {
+        kept: Kept,
+    },
     /// Its processes are gone and its disk is still its own.
     Ended,
     /// Its disk is now this snapshot.
-    Stopped { snapshot: SnapshotId },
+    Stopped {
+        snapshot: SnapshotId,
+    },
 }
 
 /// What a pause, stop or snapshot keeps.

@@ -69,12 +69,16 @@ async fn start(runner: &Runner, exec: &Exec) -> Result<(Started, Option<Streams>
     let reports =
         Stream::reader(reports).map_err(|error| exhausted(format!("cannot watch it: {error}")))?;
     let mut report = [0; REPORT];
+    let mut oom_score_is_ours = false;
     while let Ok(REPORT) = reports.read(&mut report).await {
         match spawn::parse_report(report) {
-            Some((Stage::OomScore, _)) => spawn::raise_oom_score(pid),
+            Some((Stage::OomScore, _)) => oom_score_is_ours = true,
             Some((stage, errno)) => return Err(explain(stage, errno, exec, &command)),
             None => break,
         }
+    }
+    if oom_score_is_ours && runner.reaper.still_awaits(pid) {
+        spawn::raise_oom_score(pid);
     }
     let timeout = exec.timeout_ms.map(Duration::from_millis);
     Ok((

@@ -10,6 +10,7 @@
 //! One thread, always: a process is cloned from here and goes on running this program's code, which
 //! is sound only while no other thread can hold a lock. Whatever the sandbox's disk says is hostile.
 
+mod clone;
 mod command;
 mod exec;
 mod failure;

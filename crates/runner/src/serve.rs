@@ -139,10 +139,10 @@ fn raise_descriptors() -> Rlimit {
     before
 }
 
-/// By default glibc keeps more and more after each large frame.
+/// By default glibc keeps what a busy moment took, and more and more after each large frame.
 #[expect(unsafe_code, reason = "the allocator is set up through libc")]
 fn return_memory_promptly() {
-    const LARGE: i32 = 128 << 10;
+    const LARGE: i32 = 32 << 10;
     // SAFETY: called before anything else could allocate at the same time; there is one thread.
     #[cfg(target_env = "gnu")]
     unsafe {

@@ -18,10 +18,19 @@ pub enum ProbeMissing {
 
 /// The probe that was built beside the running test.
 pub fn probe_path() -> Result<PathBuf, ProbeMissing> {
+    program_path("nacre-probe")
+}
+
+/// A program of this crate that was built beside the running test.
+pub fn program_path(name: &str) -> Result<PathBuf, ProbeMissing> {
     let test = std::env::current_exe().map_err(ProbeMissing::Nowhere)?;
     // A test is in target/PROFILE/deps, a binary or an example's parent in target/PROFILE.
-    let beside = test.ancestors().skip(1).take(2).map(|directory| directory.join("nacre-probe"));
-    let mut missing = PathBuf::from("nacre-probe");
+    let beside = test
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|directory| directory.join(name));
+    let mut missing = PathBuf::from(name);
     for path in beside {
         if path.is_file() {
             return Ok(path);

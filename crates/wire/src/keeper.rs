@@ -86,6 +86,14 @@ pub enum Request {
     Door { name: String },
 }
 
+/// A door becomes a file in a directory that holds the runner and the env files too.
+pub fn is_door_name(name: &str) -> bool {
+    (1..=32).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.'))
+        && !name.starts_with('.')
+        && !matches!(name, "env" | "nacre" | "nacre-runner")
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {

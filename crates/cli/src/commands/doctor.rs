@@ -1,104 +1,122 @@
+use std::fmt::Write as _;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, bail};
+use camino::Utf8Path;
 use provider_local::doctor::{Finding, FindingStatus, Fix, examine};
 use serde_json::json;
 
 use crate::app::App;
 use crate::config;
-use crate::error::CommandError;
-use crate::output::table;
+use crate::error::{CommandError, Kind};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Put right what can be: packages, directories, kernel modules, settings
+    /// Put right what can be: packages, directories, kernel modules, mounts, settings
     #[arg(long)]
     fix: bool,
 }
 
 pub(crate) fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let config = config::load()?.local;
+    if arguments.fix && !rustix::process::geteuid().is_root() {
+        return Err(CommandError::refused("only root can put things right")
+            .hint("run `sudo nacre doctor --fix`; without `--fix` anyone may look"));
+    }
+    let progress = app.output.progress("looking at this machine");
     let mut findings = examine(&config);
+    drop(progress);
     let mut fixed = Vec::new();
     if arguments.fix {
-        for finding in &findings {
-            let Some(fix) = &finding.fix else { continue };
-            let progress = app.output.progress("putting it right");
-            progress.say(finding.name);
-            match apply(fix) {
-                Ok(()) => fixed.push(finding.name),
-                Err(error) => app
-                    .output
-                    .warning(&format!("cannot fix {}: {error:#}", finding.name)),
-            }
+        fixed = fix(app, &findings);
+        if !fixed.is_empty() {
+            findings = examine(&config);
         }
-        findings = examine(&config);
     }
-    let ok = findings
-        .iter()
-        .all(|finding| finding.status != FindingStatus::Missing);
+    let ok = missing(&findings) == 0;
     app.output.result(
         &json!({ "ok": ok, "findings": findings, "fixed": fixed }),
-        || shown(&findings, &fixed),
+        || shown(&findings, &fixed, arguments.fix),
     )?;
-    if ok {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let error = CommandError::failed("this machine cannot run sandboxes yet");
-    let can_fix = findings.iter().any(|finding| finding.fix.is_some());
-    Err(if can_fix && !arguments.fix {
-        error.hint("`nacre doctor --fix` puts right what it can")
+    Ok(if ok {
+        ExitCode::SUCCESS
     } else {
-        error
+        ExitCode::from(Kind::Failed.exit_code())
     })
 }
 
-fn shown(findings: &[Finding], fixed: &[&str]) -> String {
-    let mut rows = Vec::new();
+/// Does what it can, says each before it does it, and names what worked.
+fn fix(app: &App, findings: &[Finding]) -> Vec<&'static str> {
+    let mut fixed = Vec::new();
     for finding in findings {
-        let status = match finding.status {
-            FindingStatus::Ok if fixed.contains(&finding.name) => "fixed",
-            FindingStatus::Ok => "ok",
-            FindingStatus::Warning => "warning",
-            FindingStatus::Missing => "missing",
-        };
-        rows.push(vec![
-            status.to_owned(),
-            finding.name.to_owned(),
-            finding.found.clone(),
-        ]);
-        if let Some(advice) = &finding.advice {
-            rows.push(vec![String::new(), String::new(), format!("→ {advice}")]);
+        let Some(fix) = &finding.fix else { continue };
+        app.output
+            .note(&format!("{}: {}", finding.name, described(fix)));
+        match apply(fix) {
+            Ok(()) => fixed.push(finding.name),
+            Err(error) => app
+                .output
+                .warning(&format!("cannot fix {}: {error:#}", finding.name)),
         }
     }
-    table(&["STATUS", "WHAT", "FOUND"], &rows)
+    fixed
+}
+
+fn described(fix: &Fix) -> String {
+    match fix {
+        Fix::Packages(packages) => format!("installing {}", packages.join(", ")),
+        Fix::Directory(path) => format!("making {path}, for its owner alone"),
+        Fix::Module(name) => format!("loading the kernel module {name}"),
+        Fix::Write(path, content) => format!("writing {content} to {path}"),
+        Fix::Mount(kind, path) => format!("mounting a {kind} at {path}"),
+    }
 }
 
 fn apply(fix: &Fix) -> anyhow::Result<()> {
     match fix {
-        Fix::Packages(packages) => succeed(
-            Command::new("apt-get")
-                .args(["install", "--yes", "--no-install-recommends"])
-                .args(packages)
-                .env("DEBIAN_FRONTEND", "noninteractive"),
-        ),
-        Fix::Directory(path) => {
-            use std::os::unix::fs::DirBuilderExt as _;
-            // What is below may be secret, and it is easier to open a directory than to shut it.
-            std::fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(path)
-                .with_context(|| format!("cannot make {path}"))
-        }
+        Fix::Packages(packages) => install(packages),
+        Fix::Directory(path) => make_private(path),
         Fix::Module(name) => succeed(Command::new("modprobe").arg(name)),
         Fix::Write(path, content) => Ok(fs_err::write(path, content)?),
+        Fix::Mount(kind, path) => {
+            fs_err::create_dir_all(path)?;
+            succeed(Command::new("mount").args(["-t", kind, "none", path.as_str()]))
+        }
     }
+}
+
+fn install(packages: &[&str]) -> anyhow::Result<()> {
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command
+            .args(["--yes", "--quiet", "-o", "DPkg::Lock::Timeout=120"])
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        succeed(&mut command)
+    };
+    let install = [&["install", "--no-install-recommends"], packages].concat();
+    // A fresh machine has no lists yet, and old lists name packages that are gone.
+    apt(&install).or_else(|_| apt(&["update"]).and_then(|()| apt(&install)))
+}
+
+fn make_private(path: &Utf8Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+    // What is below may be secret, and it is easier to open a directory than to shut it.
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .with_context(|| format!("cannot make {path}"))?;
+    Ok(fs_err::set_permissions(
+        path,
+        std::fs::Permissions::from_mode(0o700),
+    )?)
 }
 
 fn succeed(command: &mut Command) -> anyhow::Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let done = command
+        .stdin(std::process::Stdio::null())
         .output()
         .with_context(|| format!("cannot run {program}"))?;
     if done.status.success() {
@@ -110,4 +128,100 @@ fn succeed(command: &mut Command) -> anyhow::Result<()> {
         done.status,
         said.lines().last().unwrap_or_default()
     )
+}
+
+fn missing(findings: &[Finding]) -> usize {
+    findings
+        .iter()
+        .filter(|finding| finding.status == FindingStatus::Missing)
+        .count()
+}
+
+fn shown(findings: &[Finding], fixed: &[&str], tried: bool) -> String {
+    let width = findings.iter().map(|f| f.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for finding in findings {
+        let mark = match finding.status {
+            FindingStatus::Ok => '✓',
+            FindingStatus::Info => '·',
+            FindingStatus::Warning => '!',
+            FindingStatus::Missing => '✗',
+        };
+        let mend = if fixed.contains(&finding.name) {
+            " (put right)"
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            text,
+            "{mark} {:width$}  {}{mend}",
+            finding.name, finding.found
+        );
+        if let Some(advice) = &finding.advice {
+            let _ = writeln!(text, "  {:width$}  → {advice}", "");
+        }
+    }
+    let _ = writeln!(text, "\n{}", summary(findings, tried));
+    text
+}
+
+fn summary(findings: &[Finding], tried: bool) -> String {
+    let count = missing(findings);
+    let first = match count {
+        0 => "sandboxes can run here".to_owned(),
+        1 => "1 thing is missing: sandboxes cannot run here yet".to_owned(),
+        _ => format!("{count} things are missing: sandboxes cannot run here yet"),
+    };
+    let can_fix = findings.iter().any(|finding| finding.fix.is_some());
+    if can_fix && !tried {
+        format!("{first}; `nacre doctor --fix` puts right what it can")
+    } else {
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(name: &'static str, status: FindingStatus, fix: Option<Fix>) -> Finding {
+        Finding {
+            name,
+            status,
+            found: "what was found".to_owned(),
+            advice: (status == FindingStatus::Missing).then(|| "do this".to_owned()),
+            fix,
+        }
+    }
+
+    #[test]
+    fn findings_are_marked_and_aligned_and_advice_is_below() {
+        let findings = [
+            finding("a", FindingStatus::Ok, None),
+            finding("longer", FindingStatus::Missing, Some(Fix::Module("x"))),
+            finding("b", FindingStatus::Info, None),
+        ];
+        insta::assert_snapshot!(shown(&findings, &[], false), @r"
+        ✓ a       what was found
+        ✗ longer  what was found
+                  → do this
+        · b       what was found
+
+        1 thing is missing: sandboxes cannot run here yet; `nacre doctor --fix` puts right what it can
+        ");
+    }
+
+    #[test]
+    fn the_last_line_counts_what_is_missing() {
+        let two = [
+            finding("a", FindingStatus::Missing, None),
+            finding("b", FindingStatus::Missing, None),
+        ];
+        assert_eq!(
+            summary(&two, true),
+            "2 things are missing: sandboxes cannot run here yet"
+        );
+        let warned = [finding("a", FindingStatus::Warning, None)];
+        assert_eq!(summary(&warned, true), "sandboxes can run here");
+    }
 }

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -205,7 +206,7 @@ fn a_port_is_forwarded_until_told_to_stop() {
 fn a_terminal_is_given_followed_and_put_back() {
     let world = World::new();
     let id = world.create(&[]);
-    let terminal = Terminal::open(33, 101);
+    let mut terminal = Terminal::open(33, 101);
     let before = terminal.settings();
     let mut command = world.nacre.command([
         "sandbox",
@@ -248,7 +249,7 @@ fn a_terminal_is_given_followed_and_put_back() {
 fn a_terminal_is_put_back_when_a_signal_ends_us() {
     let world = World::new();
     let id = world.create(&[]);
-    let terminal = Terminal::open(24, 80);
+    let mut terminal = Terminal::open(24, 80);
     let before = terminal.settings();
     let mut command = world.nacre.command([
         "sandbox",
@@ -281,6 +282,7 @@ const TERMINAL_SIZES: &str = "for t in /dev/pts/[0-9]*; do stty size < $t; done"
 struct Terminal {
     person: std::fs::File,
     program: OwnedFd,
+    seen: String,
 }
 
 impl Terminal {
@@ -295,6 +297,7 @@ impl Terminal {
         let terminal = Self {
             person: person.into(),
             program,
+            seen: String::new(),
         };
         terminal.resize(rows, columns);
         terminal
@@ -325,13 +328,30 @@ impl Terminal {
         (&self.person).write_all(keys).unwrap();
     }
 
-    /// Reads until this has appeared. nextest ends a test that waits for ever.
-    fn shows(&self, expected: &str) {
-        let mut seen = String::new();
+    /// Reads until this has appeared since the last time.
+    fn shows(&mut self, expected: &str) {
+        let begun = Instant::now();
         let mut piece = [0; 1024];
-        while !seen.contains(expected) {
-            let length = (&self.person).read(&mut piece).unwrap();
-            seen.push_str(&String::from_utf8_lossy(&piece[..length]));
+        loop {
+            if let Some(at) = self.seen.find(expected) {
+                self.seen.drain(..at + expected.len());
+                return;
+            }
+            assert!(
+                begun.elapsed() < Duration::from_secs(20),
+                "no {expected:?} in {:?}",
+                self.seen
+            );
+            let mut ready = [PollFd::new(&self.person, PollFlags::IN)];
+            let a_moment = Timespec {
+                tv_sec: 0,
+                tv_nsec: 100_000_000,
+            };
+            if poll(&mut ready, Some(&a_moment)).unwrap() > 0 {
+                let length = (&self.person).read(&mut piece).unwrap();
+                self.seen
+                    .push_str(&String::from_utf8_lossy(&piece[..length]));
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
 
 mod configuration;
+mod crash;
 mod exec;
 mod help;
 mod sandbox;

@@ -28,7 +28,14 @@ impl Engine {
     pub(crate) fn create(&self, spec: &SandboxSpec) -> Result<Record, ProviderError> {
         validate(spec)?;
         let stack = self.resolve(&spec.origin)?;
-        self.create_on(spec, stack, None)
+        self.create_on(spec, stack, None, None)
+    }
+
+    /// Goes on from a stopped sandbox's disk under its key.
+    pub(crate) fn replace(&self, spec: &SandboxSpec, stopped: SandboxId) -> Result<Record, ProviderError> {
+        validate(spec)?;
+        let stack = self.resolve(&spec.origin)?;
+        self.create_on(spec, stack, None, Some(stopped))
     }
 
     /// The layers that an origin stands for; imports a root file system if it must.
@@ -57,11 +64,17 @@ impl Engine {
         }
     }
 
-    pub(crate) fn create_on(&self, spec: &SandboxSpec, stack: Stack, fork: Option<String>) -> Result<Record, ProviderError> {
+    pub(crate) fn create_on(
+        &self,
+        spec: &SandboxSpec,
+        stack: Stack,
+        fork: Option<String>,
+        replaces: Option<SandboxId>,
+    ) -> Result<Record, ProviderError> {
         let id: SandboxId = Id::new(&*self.clock);
         let intent = Intent::Create { sandbox: id }.declare(&self.home)?;
         model::failpoint::hit("create.intended");
-        match self.create_declared(id, spec, stack, fork) {
+        match self.create_declared(id, spec, stack, fork, replaces) {
             Ok(record) => {
                 intent.done();
                 Ok(record)
@@ -76,11 +89,20 @@ impl Engine {
         }
     }
 
-    fn create_declared(&self, id: SandboxId, spec: &SandboxSpec, stack: Stack, fork: Option<String>) -> Result<Record, ProviderError> {
+    fn create_declared(
+        &self,
+        id: SandboxId,
+        spec: &SandboxSpec,
+        stack: Stack,
+        fork: Option<String>,
+        replaces: Option<SandboxId>,
+    ) -> Result<Record, ProviderError> {
         if let Some(name) = &spec.name {
             claim::claim(&self.home, "names", name, id)?;
         }
-        if let Some(key) = &spec.key {
+        if let Some(key) = &spec.key
+            && replaces.is_none()
+        {
             claim::claim(&self.home, "keys", key, id)?;
         }
         let first_id = self.ranges.claim(&self.home, id)?;
@@ -105,6 +127,7 @@ impl Engine {
             forwards: spec.forwards.clone(),
             state: State::Creating,
             fork,
+            replaces,
         };
         {
             let _layers = self.home.share_layers()?;
@@ -117,6 +140,9 @@ impl Engine {
         model::failpoint::hit("create.recorded");
         self.launch(&record)?;
         model::failpoint::hit("create.launched");
+        if let (Some(key), Some(stopped)) = (&record.key, replaces) {
+            claim::transfer(&self.home, "keys", key, stopped, id)?;
+        }
         record.state = State::Running;
         record.save(&self.home)?;
         model::failpoint::hit("create.running");
@@ -161,6 +187,9 @@ impl Engine {
     pub(crate) fn undo_create(&self, id: SandboxId) -> Result<(), ProviderError> {
         if let Some(record) = Record::find(&self.home, id)? {
             self.end(&record)?;
+            if let (Some(key), Some(stopped)) = (&record.key, record.replaces) {
+                claim::transfer(&self.home, "keys", key, id, stopped)?;
+            }
         }
         crate::trash::put(&self.home, &self.home.sandbox(id))?;
         claim::release_all(&self.home, id)

@@ -37,7 +37,7 @@ impl Engine {
         };
         let mut made = Vec::with_capacity(count);
         for _ in 0..count {
-            match self.create_on(&spec, stack.clone(), Some(fork.clone())) {
+            match self.create_on(&spec, stack.clone(), Some(fork.clone()), None) {
                 Ok(record) => made.push(record),
                 Err(error) => {
                     self.undo_fork(&layer, &fork)?;

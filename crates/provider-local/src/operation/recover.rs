@@ -68,7 +68,7 @@ impl Engine {
                 }
                 // Recorded as stopped, perhaps not yet tidied up.
                 Some(record) => {
-                    self.release_claims(&record);
+                    self.release_range_and_name(&record);
                     for name in ["disk", "doors", "etc"] {
                         crate::trash::put(&self.home, &self.home.sandbox(*sandbox).join(name))?;
                     }

@@ -8,7 +8,10 @@ use crate::record::{Record, State};
 impl Engine {
     /// Ends the processes and gives up the disk.
     pub(crate) fn remove(&self, id: SandboxId) -> Result<(), ProviderError> {
-        let _lock = self.home.lock_sandbox(id)?;
+        let _lock = match self.home.lock_sandbox(id) {
+            Err(ProviderError::NotFound { .. }) => return Ok(()),
+            other => other?,
+        };
         let record = Record::find(&self.home, id)?;
         let intent = Intent::Remove { sandbox: id }.declare(&self.home)?;
         model::failpoint::hit("remove.intended");

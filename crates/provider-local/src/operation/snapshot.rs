@@ -121,6 +121,7 @@ impl Engine {
             && let Some(stopped) = Record::find(&self.home, sandbox)?
             && stopped.state == (State::Stopped { snapshot: record.id.clone() })
         {
+            self.release_claims(&stopped);
             crate::trash::put(&self.home, &self.home.sandbox(sandbox))?;
         }
         layer::release(&self.home, &record.layers)?;

@@ -119,15 +119,20 @@ impl Engine {
         for name in ["keeper.json", "exit.json", "frozen.json", "keeper.sock", "guest.sock", "keeper.log"] {
             let _ = std::fs::remove_file(directory.join(name));
         }
-        self.release_claims(record);
+        // The key still leads here: whoever ensures it goes on from this disk.
+        self.release_range_and_name(record);
         Ok(())
     }
 
-    pub(crate) fn release_claims(&self, record: &Record) {
+    pub(crate) fn release_range_and_name(&self, record: &Record) {
         claim::release(&self.home, "ranges", &record.first_id.to_string(), record.id);
         if let Some(name) = &record.name {
             claim::release(&self.home, "names", name, record.id);
         }
+    }
+
+    pub(crate) fn release_claims(&self, record: &Record) {
+        self.release_range_and_name(record);
         if let Some(key) = &record.key {
             claim::release(&self.home, "keys", key, record.id);
         }

@@ -185,6 +185,8 @@ fn unpack_entry(
         EntryType::Fifo => {
             replace(&parent, name)?;
             rustix::fs::mknodat(&parent, name, rustix::fs::FileType::Fifo, Mode::from_raw_mode(mode), 0)?;
+            // Again, because the process's mask was in the way. It is no link: we made it.
+            rustix::fs::chmodat(&parent, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
         }
         // A sandbox has its own /dev; nodes in an image are never of use, and pass as nothing.
         EntryType::Char | EntryType::Block => return Ok(()),

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use camino::Utf8Path;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid, chownat, copy_file_range, linkat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid, chmodat, chownat, copy_file_range, linkat,
     mkdirat, mknodat, openat, readlinkat, seek, symlinkat, utimensat,
 };
 
@@ -77,6 +77,8 @@ impl Visitor for Copier {
             FileType::Fifo | FileType::CharacterDevice | FileType::BlockDevice => {
                 mknodat(target, name, kind, Mode::from_raw_mode(stat.st_mode), stat.st_rdev)?;
                 own(target, name, stat)?;
+                // Again, because the process's mask was in the way. It is no link: we made it.
+                chmodat(target, name, Mode::from_raw_mode(stat.st_mode), AtFlags::empty())?;
             }
             other => {
                 return Err(io::Error::other(format!("{} is a {other:?}", String::from_utf8_lossy(path))));

@@ -32,7 +32,12 @@ pub async fn a_fork_and_its_original_go_their_own_ways(world: &World<'_>) {
     assert_eq!(guest.content(FILE).await.as_deref(), Some("common"));
     guest.ok(["write", FILE, "original"]).await;
     assert_eq!(fork.content(FILE).await.as_deref(), Some("fork"));
-    guest.provider().await.remove(guest.id).await.expect("it is removed");
+    guest
+        .provider()
+        .await
+        .remove(guest.id)
+        .await
+        .expect("it is removed");
     assert_eq!(fork.alive().await, Alive::Running);
     assert_eq!(fork.content(FILE).await.as_deref(), Some("fork"));
 }

@@ -2,7 +2,7 @@
 
 use model::ByteCount;
 
-use super::world::{Guest, World};
+use super::world::{Guest, World, skip};
 use crate::{Alive, Limits, SandboxSpec, Strength};
 
 const MEGABYTE: u64 = 1 << 20;
@@ -13,11 +13,20 @@ pub async fn memory_beyond_its_limit_costs_the_command_and_not_the_sandbox(world
     }
     let limit = 128;
     let memory = Some(ByteCount::new(limit * MEGABYTE));
-    let guest = world.create(&SandboxSpec { memory, ..world.spec() }).await;
+    let guest = world
+        .create(&SandboxSpec {
+            memory,
+            ..world.spec()
+        })
+        .await;
     guest.ok(["alloc", "32"]).await;
     let done = guest.run(["alloc", "512"]).await;
     assert_ne!(done.exit.code, 0, "it got all it wanted");
-    assert!(last_number(&done.stdout) <= limit, "it got {} MB", last_number(&done.stdout));
+    assert!(
+        last_number(&done.stdout) <= limit,
+        "it got {} MB",
+        last_number(&done.stdout)
+    );
     survives(&guest).await;
 }
 
@@ -25,7 +34,12 @@ pub async fn processes_beyond_their_limit_are_not_started(world: &World<'_>) {
     if !is_hard(world, "pids", |limits| limits.pids).await {
         return;
     }
-    let guest = world.create(&SandboxSpec { pids: Some(64), ..world.spec() }).await;
+    let guest = world
+        .create(&SandboxSpec {
+            pids: Some(64),
+            ..world.spec()
+        })
+        .await;
     let got = last_number(&guest.ok(["forks", "200"]).await);
     assert!((16..64).contains(&got), "it got {got}");
     survives(&guest).await;
@@ -36,9 +50,14 @@ pub async fn cpu_beyond_its_share_is_not_given(world: &World<'_>) {
         return;
     }
     if !world.harness().measures_cpu() {
-        return world.skip("the cpu limit cannot be measured on this machine");
+        return skip("the cpu limit cannot be measured on this machine");
     }
-    let guest = world.create(&SandboxSpec { cpu_millis: Some(250), ..world.spec() }).await;
+    let guest = world
+        .create(&SandboxSpec {
+            cpu_millis: Some(250),
+            ..world.spec()
+        })
+        .await;
     let got = last_number(&guest.ok(["spin", "2000"]).await);
     // A quarter of two seconds is 500 ms; quotas are handed out in whole periods.
     assert!(got <= 800, "it got {got} ms");
@@ -51,7 +70,12 @@ pub async fn disk_beyond_its_limit_is_not_given(world: &World<'_>) {
     }
     let limit = 64;
     let disk = Some(ByteCount::new(limit * MEGABYTE));
-    let guest = world.create(&SandboxSpec { disk, ..world.spec() }).await;
+    let guest = world
+        .create(&SandboxSpec {
+            disk,
+            ..world.spec()
+        })
+        .await;
     let got = last_number(&guest.ok(["fill", "/contract/full", "256"]).await);
     assert!(got <= limit, "it got {got} MB");
     guest.ok(["rm", "/contract/full"]).await;
@@ -64,7 +88,12 @@ pub async fn one_sandboxs_limit_is_not_anothers(world: &World<'_>) {
         return;
     }
     let memory = Some(ByteCount::new(128 * MEGABYTE));
-    world.create(&SandboxSpec { memory, ..world.spec() }).await;
+    world
+        .create(&SandboxSpec {
+            memory,
+            ..world.spec()
+        })
+        .await;
     let free = world.sandbox().await;
     assert_eq!(last_number(&free.ok(["alloc", "200"]).await), 200);
 }
@@ -72,7 +101,7 @@ pub async fn one_sandboxs_limit_is_not_anothers(world: &World<'_>) {
 async fn is_hard(world: &World<'_>, what: &str, strength: impl Fn(Limits) -> Strength) -> bool {
     let declared = strength(world.provider().await.capabilities().limits);
     if declared != Strength::Hard {
-        world.skip(&format!("the {what} limit is declared {declared:?}"));
+        skip(&format!("the {what} limit is declared {declared:?}"));
     }
     declared == Strength::Hard
 }
@@ -84,5 +113,8 @@ async fn survives(guest: &Guest<'_>) {
 
 fn last_number(text: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(text);
-    text.lines().last().and_then(|line| line.parse().ok()).unwrap_or(0)
+    text.lines()
+        .last()
+        .and_then(|line| line.parse().ok())
+        .unwrap_or(0)
 }

@@ -23,16 +23,24 @@ pub async fn a_pause_keeps_what_the_provider_says_it_keeps(world: &World<'_>) {
     guest.ok(["write", "/contract/file", "kept"]).await;
     let (token, before) = counting(&guest).await;
     let receipt = guest.pause().await;
-    let resumed = soon("resume", guest.provider().await.resume(guest.id)).await.expect("it resumes");
+    let resumed = soon("resume", guest.provider().await.resume(guest.id))
+        .await
+        .expect("it resumes");
     assert_eq!(resumed.kept, receipt.kept);
-    assert_eq!(guest.content("/contract/file").await.as_deref(), Some("kept"));
+    assert_eq!(
+        guest.content("/contract/file").await.as_deref(),
+        Some("kept")
+    );
     if guest.provider().await.capabilities().survives_resume == Survives::DiskOnly {
         return;
     }
     assert_eq!(receipt.kept, Kept::Memory);
     assert_eq!(receipt.snapshot, None, "nothing is copied");
     eventually("it counts on, with its memory", async || {
-        let (same, value) = guest.count(COUNT).await.expect("the counter's file is there");
+        let (same, value) = guest
+            .count(COUNT)
+            .await
+            .expect("the counter's file is there");
         assert_eq!(same, token, "it started anew");
         value > before + 5
     })
@@ -52,11 +60,18 @@ pub async fn nothing_runs_while_paused(world: &World<'_>) {
     tokio::time::sleep(WHILE).await;
     let paused = paused.elapsed();
     guest.resume().await;
-    let (_, after) = guest.count(COUNT).await.expect("the counter's file is there");
+    let (_, after) = guest
+        .count(COUNT)
+        .await
+        .expect("the counter's file is there");
     // The counter sleeps a beat between two values, so it cannot count faster than this.
     let awake = start.elapsed().saturating_sub(paused);
     let most = awake.as_millis() / BEAT.as_millis() + 2;
-    assert!(u128::from(after - before) <= most, "counted {} in {awake:?}", after - before);
+    assert!(
+        u128::from(after - before) <= most,
+        "counted {} in {awake:?}",
+        after - before
+    );
 }
 
 pub async fn looking_at_a_paused_sandbox_leaves_it_paused(world: &World<'_>) {
@@ -105,10 +120,15 @@ pub async fn a_sandbox_can_be_paused_again_and_again(world: &World<'_>) {
     }
     let guest = world.sandbox().await;
     for round in 0..10 {
-        guest.ok(["write", "/contract/round", &round.to_string()]).await;
+        guest
+            .ok(["write", "/contract/round", &round.to_string()])
+            .await;
         guest.pause().await;
         guest.resume().await;
-        assert_eq!(guest.content("/contract/round").await, Some(round.to_string()));
+        assert_eq!(
+            guest.content("/contract/round").await,
+            Some(round.to_string())
+        );
     }
 }
 
@@ -119,7 +139,10 @@ pub async fn a_paused_sandbox_refuses_commands_at_once(world: &World<'_>) {
     let guest = world.sandbox().await;
     guest.pause().await;
     let provider = guest.provider().await;
-    refused("exec", fast("exec", provider.exec(guest.id, guest.command(["pwd"]))).await);
+    refused(
+        "exec",
+        fast("exec", provider.exec(guest.id, guest.command(["pwd"]))).await,
+    );
     assert_eq!(guest.alive().await, Alive::Paused);
     guest.resume().await;
     guest.ok(["pwd"]).await;
@@ -136,8 +159,11 @@ pub async fn a_command_under_way_goes_on_after_a_pause(world: &World<'_>) {
     let exec = guest.exec(guest.command(["cat"])).await;
     guest.pause().await;
     guest.resume().await;
-    let word = bytes::Bytes::from_static(b"still here");
-    exec.input.send(crate::ExecInput::Data(word)).await.expect("it reads");
+    let said = bytes::Bytes::from_static(b"still here");
+    exec.input
+        .send(crate::ExecInput::Data(said))
+        .await
+        .expect("it reads");
     let done = soon("cat", exec.finish()).await.expect("an exit");
     assert_eq!(String::from_utf8_lossy(&done.stdout), "still here");
 }
@@ -165,7 +191,12 @@ pub async fn the_environment_is_there_after_a_pause(world: &World<'_>) {
         return;
     }
     let env = BTreeMap::from([("GRAIN".to_owned(), "pearl".to_owned())]);
-    let guest = world.create(&SandboxSpec { env, ..world.spec() }).await;
+    let guest = world
+        .create(&SandboxSpec {
+            env,
+            ..world.spec()
+        })
+        .await;
     guest.pause().await;
     guest.resume().await;
     let env = guest.text(["env"]).await;
@@ -182,7 +213,9 @@ pub async fn a_paused_sandbox_can_be_ended(world: &World<'_>) {
     assert_eq!(guest.alive().await, Alive::Dead);
     let other = world.sandbox().await;
     other.pause().await;
-    soon("remove", other.provider().await.remove(other.id)).await.expect("it is removed");
+    soon("remove", other.provider().await.remove(other.id))
+        .await
+        .expect("it is removed");
     assert_eq!(other.listed().await, None);
 }
 

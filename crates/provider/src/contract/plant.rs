@@ -12,7 +12,8 @@ pub async fn plant(
     base: Origin,
     probe: &Path,
 ) -> Result<SnapshotId, ProviderError> {
-    let content = fs_err::read(probe).map_err(|e| ProviderError::unavailable("read the probe", e))?;
+    let content =
+        fs_err::read(probe).map_err(|e| ProviderError::unavailable("read the probe", e))?;
     let sandbox = provider.create(&SandboxSpec::from(base)).await?;
     let sealed = async {
         let at = Path::new(crate::probe::PATH);
@@ -28,10 +29,14 @@ pub async fn plant(
         };
         let files = files_from(vec![(entry, Bytes::from(content))]);
         let directory = directory.as_os_str().as_encoded_bytes();
-        provider.write_files(sandbox.id, directory, None, files).await?;
+        provider
+            .write_files(sandbox.id, directory, None, files)
+            .await?;
         provider.stop(sandbox.id).await
     }
     .await;
     provider.remove(sandbox.id).await?;
-    sealed?.snapshot.ok_or_else(|| ProviderError::refused("stop gave no snapshot"))
+    sealed?
+        .snapshot
+        .ok_or_else(|| ProviderError::refused("stop gave no snapshot"))
 }

@@ -37,7 +37,11 @@ pub async fn a_snapshot_of_a_running_sandbox_keeps_every_kind_of_file(world: &Wo
     let before = guest.lasting_manifest().await;
     let snapshot = guest.snapshot().await;
     restores_to(world, &snapshot, &before).await;
-    assert_eq!(guest.lasting_manifest().await, before, "the original is as it was");
+    assert_eq!(
+        guest.lasting_manifest().await,
+        before,
+        "the original is as it was"
+    );
 }
 
 pub async fn a_stop_keeps_every_kind_of_file(world: &World<'_>) {
@@ -46,7 +50,10 @@ pub async fn a_stop_keeps_every_kind_of_file(world: &World<'_>) {
     let before = guest.lasting_manifest().await;
     let kinds = |kind| before.iter().filter(|line| line.kind == kind).count();
     assert_eq!(kinds(LineKind::Fifo), 1);
-    assert!(before.iter().any(|line| line.sparse), "the file system keeps holes");
+    assert!(
+        before.iter().any(|line| line.sparse),
+        "the file system keeps holes"
+    );
     restores_to(world, &guest.stop().await, &before).await;
 }
 
@@ -54,7 +61,10 @@ pub async fn a_socket_file_is_no_obstacle_to_a_snapshot(world: &World<'_>) {
     let guest = world.sandbox().await;
     files(&guest, "socket /contract/socket ; write /contract/after x").await;
     let restored = world.restored(&guest.stop().await).await;
-    assert_eq!(restored.content("/contract/after").await.as_deref(), Some("x"));
+    assert_eq!(
+        restored.content("/contract/after").await.as_deref(),
+        Some("x")
+    );
 }
 
 pub async fn what_was_deleted_stays_deleted(world: &World<'_>) {
@@ -80,7 +90,10 @@ pub async fn what_was_deleted_stays_deleted(world: &World<'_>) {
     let third = restores_to(world, &second.stop().await, &before).await;
     files(&third, "mkdir /contract/gone ; write /contract/file 3").await;
     let before = third.lasting_manifest().await;
-    let gone: Vec<_> = before.iter().filter(|line| line.path.starts_with("gone/")).collect();
+    let gone: Vec<_> = before
+        .iter()
+        .filter(|line| line.path.starts_with("gone/"))
+        .collect();
     assert!(gone.is_empty(), "what came back was empty: {gone:?}");
     restores_to(world, &third.stop().await, &before).await;
 }
@@ -110,7 +123,11 @@ pub async fn directories_of_a_snapshot_can_be_renamed(world: &World<'_>) {
     )
     .await;
     let second = world.restored(&first.stop().await).await;
-    files(&second, "mv /contract/src /contract/lib ; write /contract/lib/c 2").await;
+    files(
+        &second,
+        "mv /contract/src /contract/lib ; write /contract/lib/c 2",
+    )
+    .await;
     let before = second.lasting_manifest().await;
     let third = restores_to(world, &second.stop().await, &before).await;
     files(
@@ -129,7 +146,10 @@ pub async fn directories_of_a_snapshot_can_be_renamed(world: &World<'_>) {
     .await;
     let before = fourth.lasting_manifest().await;
     let fifth = restores_to(world, &fourth.stop().await, &before).await;
-    assert_eq!(fifth.content("/contract/core/b").await.as_deref(), Some("13"));
+    assert_eq!(
+        fifth.content("/contract/core/b").await.as_deref(),
+        Some("13")
+    );
 }
 
 pub async fn the_original_goes_on_after_a_snapshot(world: &World<'_>) {
@@ -138,15 +158,25 @@ pub async fn the_original_goes_on_after_a_snapshot(world: &World<'_>) {
     }
     let guest = world.sandbox().await;
     guest.start(["counter", "/contract/count"]).await;
-    eventually("it counts", async || guest.count("/contract/count").await.is_some()).await;
+    eventually("it counts", async || {
+        guest.count("/contract/count").await.is_some()
+    })
+    .await;
     let (token, before) = guest.count("/contract/count").await.expect("just seen");
-    let receipt = guest.provider().await.snapshot(guest.id, Some("named")).await;
+    let receipt = guest
+        .provider()
+        .await
+        .snapshot(guest.id, Some("named"))
+        .await;
     let receipt = receipt.expect("a snapshot is taken");
     assert_eq!(receipt.kept, Kept::Disk);
     world.keep(&receipt);
     assert_eq!(guest.state().await, Some(SandboxState::Running));
     eventually("it counts on", async || {
-        let (same, value) = guest.count("/contract/count").await.expect("its file is there");
+        let (same, value) = guest
+            .count("/contract/count")
+            .await
+            .expect("its file is there");
         assert_eq!(same, token);
         value > before + 3
     })
@@ -158,10 +188,18 @@ pub async fn changes_after_a_snapshot_are_not_in_it(world: &World<'_>) {
         return;
     }
     let guest = world.sandbox().await;
-    files(&guest, "write /contract/file before ; write /contract/doomed x").await;
+    files(
+        &guest,
+        "write /contract/file before ; write /contract/doomed x",
+    )
+    .await;
     let before = guest.lasting_manifest().await;
     let first = guest.snapshot().await;
-    files(&guest, "write /contract/file after ; rm /contract/doomed ; write /contract/new x").await;
+    files(
+        &guest,
+        "write /contract/file after ; rm /contract/doomed ; write /contract/new x",
+    )
+    .await;
     let after = guest.lasting_manifest().await;
     let second = guest.snapshot().await;
     assert_ne!(first, second);
@@ -173,10 +211,24 @@ pub async fn two_sandboxes_of_one_snapshot_share_nothing_more(world: &World<'_>)
     let guest = world.sandbox().await;
     files(&guest, "write /contract/file common").await;
     let snapshot = guest.stop().await;
-    let (one, other) = (world.restored(&snapshot).await, world.restored(&snapshot).await);
+    let (one, other) = (
+        world.restored(&snapshot).await,
+        world.restored(&snapshot).await,
+    );
     files(&one, "write /contract/file one").await;
-    assert_eq!(other.content("/contract/file").await.as_deref(), Some("common"));
-    assert_eq!(world.restored(&snapshot).await.content("/contract/file").await.as_deref(), Some("common"));
+    assert_eq!(
+        other.content("/contract/file").await.as_deref(),
+        Some("common")
+    );
+    assert_eq!(
+        world
+            .restored(&snapshot)
+            .await
+            .content("/contract/file")
+            .await
+            .as_deref(),
+        Some("common")
+    );
 }
 
 pub async fn deleting_a_snapshot_leaves_what_was_made_from_it(world: &World<'_>) {
@@ -189,9 +241,16 @@ pub async fn deleting_a_snapshot_leaves_what_was_made_from_it(world: &World<'_>)
     let second = child.stop().await;
     let running = world.restored(&first).await;
     let provider = world.provider().await;
-    soon("delete", provider.delete_snapshot(&first)).await.expect("it is deleted");
-    soon("delete", provider.delete_snapshot(&first)).await.expect("twice is fine");
-    assert_eq!(running.content("/contract/d/file").await.as_deref(), Some("kept"));
+    soon("delete", provider.delete_snapshot(&first))
+        .await
+        .expect("it is deleted");
+    soon("delete", provider.delete_snapshot(&first))
+        .await
+        .expect("twice is fine");
+    assert_eq!(
+        running.content("/contract/d/file").await.as_deref(),
+        Some("kept")
+    );
     restores_to(world, &second, &before).await;
     let spec = world.spec_from(Origin::Snapshot(first));
     not_found("a deleted snapshot", provider.create(&spec).await);
@@ -206,8 +265,14 @@ pub async fn an_unknown_snapshot_is_not_found(world: &World<'_>) {
     };
     let spec = world.spec_from(Origin::Snapshot(unknown.clone()));
     not_found("create", provider.create(&spec).await);
-    provider.delete_snapshot(&unknown).await.expect("not-found is fine");
-    assert!(world.listed().await.is_empty(), "the failed create left nothing");
+    provider
+        .delete_snapshot(&unknown)
+        .await
+        .expect("not-found is fine");
+    assert!(
+        world.listed().await.is_empty(),
+        "the failed create left nothing"
+    );
 }
 
 pub async fn another_providers_snapshot_is_refused(world: &World<'_>) {
@@ -220,7 +285,10 @@ pub async fn another_providers_snapshot_is_refused(world: &World<'_>) {
     let spec = world.spec_from(Origin::Snapshot(foreign.clone()));
     refused("create", provider.create(&spec).await);
     refused("delete", provider.delete_snapshot(&foreign).await);
-    assert!(world.listed().await.is_empty(), "the failed create left nothing");
+    assert!(
+        world.listed().await.is_empty(),
+        "the failed create left nothing"
+    );
 }
 
 pub async fn a_snapshots_id_names_its_provider(world: &World<'_>) {
@@ -233,8 +301,10 @@ pub async fn a_snapshots_id_names_its_provider(world: &World<'_>) {
 /// Pieces of file work, written as on a command line: single spaces apart, so that two in a row
 /// stand around an empty argument.
 async fn files(guest: &Guest<'_>, works: &str) {
-    let words = works.split(' ').map(str::to_owned);
-    guest.ok(std::iter::once("all".to_owned()).chain(words)).await;
+    let pieces = works.split(' ').map(str::to_owned);
+    guest
+        .ok(std::iter::once("all".to_owned()).chain(pieces))
+        .await;
 }
 
 async fn restores_to<'w>(

@@ -162,9 +162,13 @@ mod tests {
             include_str!("capabilities.rs"),
         ];
         for line in files.iter().flat_map(|file| file.lines()) {
-            let Some(rest) = line.strip_prefix("pub async fn ") else { continue };
+            let Some(rest) = line.strip_prefix("pub async fn ") else {
+                continue;
+            };
             let (clause, _) = rest.split_once('(').expect("a function");
-            let listed = suite.lines().any(|line| line.trim().trim_end_matches([',', ';']) == clause);
+            let listed = suite
+                .lines()
+                .any(|line| line.trim().trim_end_matches([',', ';']) == clause);
             assert!(listed, "{clause} is not in the suite");
         }
     }

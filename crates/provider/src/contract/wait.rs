@@ -21,12 +21,16 @@ pub(super) async fn eventually(what: &str, mut look: impl AsyncFnMut() -> bool) 
 
 /// For what must not hang.
 pub(super) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let Ok(done) = timeout(DEADLINE, work).await else { panic!("hangs: {what}") };
+    let Ok(done) = timeout(DEADLINE, work).await else {
+        panic!("hangs: {what}")
+    };
     done
 }
 
 /// For what must be answered at once.
 pub(super) async fn fast<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let Ok(done) = timeout(FAST, work).await else { panic!("takes more than {FAST:?}: {what}") };
+    let Ok(done) = timeout(FAST, work).await else {
+        panic!("takes more than {FAST:?}: {what}")
+    };
     done
 }

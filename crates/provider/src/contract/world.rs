@@ -32,14 +32,22 @@ struct Made {
 
 impl fmt::Debug for World<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("World").field("tag", &self.tag).field("made", &self.made).finish_non_exhaustive()
+        f.debug_struct("World")
+            .field("tag", &self.tag)
+            .field("made", &self.made)
+            .finish_non_exhaustive()
     }
 }
 
 impl<'h> World<'h> {
     pub(super) async fn new(harness: &'h dyn Harness) -> Self {
         let tag = Id::<model::Sandbox>::new(&SystemClock).to_string();
-        Self { harness, origin: harness.origin().await, tag, made: Mutex::default() }
+        Self {
+            harness,
+            origin: harness.origin().await,
+            tag,
+            made: Mutex::default(),
+        }
     }
 
     pub(super) fn harness(&self) -> &dyn Harness {
@@ -64,7 +72,10 @@ impl<'h> World<'h> {
     }
 
     pub(super) fn spec_from(&self, origin: Origin) -> SandboxSpec {
-        SandboxSpec { labels: BTreeMap::from([self.tag()]), ..SandboxSpec::from(origin) }
+        SandboxSpec {
+            labels: BTreeMap::from([self.tag()]),
+            ..SandboxSpec::from(origin)
+        }
     }
 
     pub(super) async fn sandbox(&self) -> Guest<'_> {
@@ -77,26 +88,42 @@ impl<'h> World<'h> {
     }
 
     pub(super) async fn restored(&self, snapshot: &SnapshotId) -> Guest<'_> {
-        self.create(&self.spec_from(Origin::Snapshot(snapshot.clone()))).await
+        self.create(&self.spec_from(Origin::Snapshot(snapshot.clone())))
+            .await
     }
 
     /// A sandbox that came from elsewhere than `create`; it is removed in the end.
     pub(super) async fn guest(&self, sandbox: Sandbox) -> Guest<'_> {
-        self.made.lock().expect("no holder panics").sandboxes.push(sandbox.id);
-        let guest = Guest { world: self, id: sandbox.id, sandbox };
+        self.made
+            .lock()
+            .expect("no holder panics")
+            .sandboxes
+            .push(sandbox.id);
+        let guest = Guest {
+            world: self,
+            id: sandbox.id,
+            sandbox,
+        };
         guest.ok(["mkdir", HOME, "1777"]).await;
         guest
     }
 
     /// The snapshot of a receipt; it is deleted in the end.
     pub(super) fn keep(&self, receipt: &Receipt) -> SnapshotId {
-        let snapshot = receipt.snapshot.clone().expect("the receipt names a snapshot");
+        let snapshot = receipt
+            .snapshot
+            .clone()
+            .expect("the receipt names a snapshot");
         self.keep_snapshot(&snapshot);
         snapshot
     }
 
     pub(super) fn keep_snapshot(&self, snapshot: &SnapshotId) {
-        self.made.lock().expect("no holder panics").snapshots.push(snapshot.clone());
+        self.made
+            .lock()
+            .expect("no holder panics")
+            .snapshots
+            .push(snapshot.clone());
     }
 
     /// Whether the provider declares it. A clause about what it does not declare has nothing to
@@ -104,27 +131,26 @@ impl<'h> World<'h> {
     pub(super) async fn can(&self, capability: Capability) -> bool {
         let can = self.provider().await.capabilities().has(capability);
         if !can {
-            self.skip(&format!("the provider declares no {capability}"));
+            skip(&format!("the provider declares no {capability}"));
         }
         can
-    }
-
-    #[expect(clippy::print_stderr, reason = "a skipped clause says so in the test's output")]
-    pub(super) fn skip(&self, reason: &str) {
-        eprintln!("skipped: {reason}");
     }
 
     /// This clause's sandboxes, as the provider lists them.
     pub(super) async fn listed(&self) -> Vec<Sandbox> {
         let provider = self.provider().await;
-        soon("list", provider.list(&[self.tag()])).await.expect("list answers")
+        soon("list", provider.list(&[self.tag()]))
+            .await
+            .expect("list answers")
     }
 
     /// As much as can be done: a failure here would hide the clause's own.
     pub(super) async fn clean(&self) {
         let provider = self.provider().await;
-        let Made { mut sandboxes, mut snapshots } =
-            std::mem::take(&mut *self.made.lock().expect("no holder panics"));
+        let Made {
+            mut sandboxes,
+            mut snapshots,
+        } = std::mem::take(&mut *self.made.lock().expect("no holder panics"));
         let all = async {
             for sandbox in provider.list(&[self.tag()]).await.unwrap_or_default() {
                 if let SandboxState::Stopped { snapshot } = sandbox.state {
@@ -140,7 +166,7 @@ impl<'h> World<'h> {
                 let _ = provider.delete_snapshot(snapshot).await;
             }
         };
-        let _ = tokio::time::timeout(std::time::Duration::from_secs(60), all).await;
+        let _ = tokio::time::timeout(std::time::Duration::from_mins(1), all).await;
     }
 }
 
@@ -171,7 +197,12 @@ impl Guest<'_> {
     }
 
     pub(super) async fn finish(&self, spec: ExecSpec) -> Finished {
-        let shown = spec.argv.iter().skip(1).map(|arg| crate::probe::escape(arg)).collect::<Vec<_>>();
+        let shown = spec
+            .argv
+            .iter()
+            .skip(1)
+            .map(|arg| crate::probe::escape(arg))
+            .collect::<Vec<_>>();
         let what = shown.join(" ");
         let done = soon(&what, self.exec(spec).await.finish()).await;
         done.unwrap_or_else(|error| panic!("{what}: {error:?}"))
@@ -184,9 +215,20 @@ impl Guest<'_> {
     /// What the probe wrote; it must not fail.
     pub(super) async fn ok<A: AsRef<[u8]>>(&self, args: impl IntoIterator<Item = A>) -> Vec<u8> {
         let spec = self.command(args);
-        let what = format!("{:?}", spec.argv.iter().map(|a| crate::probe::escape(a)).collect::<Vec<_>>());
+        let what = format!(
+            "{:?}",
+            spec.argv
+                .iter()
+                .map(|a| crate::probe::escape(a))
+                .collect::<Vec<_>>()
+        );
         let done = self.finish(spec).await;
-        assert_eq!(done.exit.code, 0, "{what}: {}", String::from_utf8_lossy(&done.stderr));
+        assert_eq!(
+            done.exit.code,
+            0,
+            "{what}: {}",
+            String::from_utf8_lossy(&done.stderr)
+        );
         done.stdout
     }
 
@@ -196,7 +238,11 @@ impl Guest<'_> {
 
     /// Starts a command that outlives its handle.
     pub(super) async fn start<A: AsRef<[u8]>>(&self, args: impl IntoIterator<Item = A>) {
-        self.exec(ExecSpec { detach: true, ..self.command(args) }).await;
+        self.exec(ExecSpec {
+            detach: true,
+            ..self.command(args)
+        })
+        .await;
     }
 
     /// A file's text, if there is one.
@@ -207,7 +253,9 @@ impl Guest<'_> {
 
     pub(super) async fn manifest(&self) -> Vec<ManifestLine> {
         let text = self.text(["manifest", HOME]).await;
-        text.lines().map(|line| serde_json::from_str(line).expect("a manifest is JSON lines")).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).expect("a manifest is JSON lines"))
+            .collect()
     }
 
     /// Without sockets: nobody listens on a restored one, and a snapshot keeps none.
@@ -225,11 +273,17 @@ impl Guest<'_> {
     }
 
     pub(super) async fn listed(&self) -> Option<Sandbox> {
-        self.world.listed().await.into_iter().find(|sandbox| sandbox.id == self.id)
+        self.world
+            .listed()
+            .await
+            .into_iter()
+            .find(|sandbox| sandbox.id == self.id)
     }
 
     pub(super) async fn alive(&self) -> Alive {
-        let answer = soon("alive", self.provider().await.alive(&[self.id])).await.expect("alive answers");
+        let answer = soon("alive", self.provider().await.alive(&[self.id]))
+            .await
+            .expect("alive answers");
         assert_eq!(answer.len(), 1, "one answer for one id: {answer:?}");
         assert_eq!(answer[0].0, self.id);
         answer[0].1
@@ -246,21 +300,29 @@ impl Guest<'_> {
     }
 
     pub(super) async fn pause(&self) -> Receipt {
-        soon("pause", self.provider().await.pause(self.id)).await.expect("the sandbox pauses")
+        soon("pause", self.provider().await.pause(self.id))
+            .await
+            .expect("the sandbox pauses")
     }
 
     pub(super) async fn resume(&self) {
-        soon("resume", self.provider().await.resume(self.id)).await.expect("the sandbox resumes");
+        soon("resume", self.provider().await.resume(self.id))
+            .await
+            .expect("the sandbox resumes");
     }
 
     pub(super) async fn terminate(&self) {
-        soon("terminate", self.provider().await.terminate(self.id)).await.expect("the sandbox ends");
+        soon("terminate", self.provider().await.terminate(self.id))
+            .await
+            .expect("the sandbox ends");
     }
 
     /// Different processes that beat in a file.
     pub(super) async fn beating(&self, file: &str) -> usize {
         let text = self.content(file).await.unwrap_or_default();
-        text.lines().collect::<std::collections::BTreeSet<_>>().len()
+        text.lines()
+            .collect::<std::collections::BTreeSet<_>>()
+            .len()
     }
 
     /// Waits until nobody beats in the file any more: ten beats' time, counted in the sandbox,
@@ -315,9 +377,19 @@ pub(super) fn not_found<T>(what: &str, result: Result<T, ProviderError>) {
 }
 
 /// A start that may be refused at once, or in the place of the first output.
-pub(super) async fn first_refusal(started: Result<Exec, ProviderError>) -> Result<(), ProviderError> {
+pub(super) async fn first_refusal(
+    started: Result<Exec, ProviderError>,
+) -> Result<(), ProviderError> {
     match soon("the first output", started?.output.recv()).await {
         Some(Err(error)) => Err(error),
         _ => Ok(()),
     }
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "a skipped clause says so in the test's output"
+)]
+pub(super) fn skip(reason: &str) {
+    eprintln!("skipped: {reason}");
 }

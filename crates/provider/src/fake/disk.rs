@@ -70,7 +70,11 @@ impl Content {
     }
 
     pub(super) fn allocated(&self) -> u64 {
-        if self.hole { self.bytes.len() as u64 } else { self.size() }
+        if self.hole {
+            self.bytes.len() as u64
+        } else {
+            self.size()
+        }
     }
 
     pub(super) fn whole(&self) -> Vec<u8> {
@@ -82,7 +86,10 @@ impl Content {
 
 impl From<&[u8]> for Content {
     fn from(bytes: &[u8]) -> Self {
-        Self { bytes: bytes.to_vec(), ..Self::default() }
+        Self {
+            bytes: bytes.to_vec(),
+            ..Self::default()
+        }
     }
 }
 
@@ -99,15 +106,22 @@ const WRITE: u32 = 2;
 impl Disk {
     pub(super) fn empty() -> Self {
         let root = Node::directory(0o755, Who::SUPERUSER);
-        Self { nodes: BTreeMap::from([(ROOT, root)]), limit: None }
+        Self {
+            nodes: BTreeMap::from([(ROOT, root)]),
+            limit: None,
+        }
     }
 
     pub(super) fn node(&self, inode: Inode) -> &Node {
-        self.nodes.get(&inode).expect("names lead to inodes that are there")
+        self.nodes
+            .get(&inode)
+            .expect("names lead to inodes that are there")
     }
 
     pub(super) fn node_mut(&mut self, inode: Inode) -> &mut Node {
-        self.nodes.get_mut(&inode).expect("names lead to inodes that are there")
+        self.nodes
+            .get_mut(&inode)
+            .expect("names lead to inodes that are there")
     }
 
     pub(super) fn entries(&self, inode: Inode) -> Result<&BTreeMap<Vec<u8>, Inode>, Errno> {
@@ -168,7 +182,10 @@ impl Disk {
     /// The directory and the name in it, for what is about to be made or unmade.
     pub(super) fn place(&self, path: &[u8]) -> Result<(Inode, Vec<u8>), Errno> {
         let trimmed = trim_end(path);
-        let cut = trimmed.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+        let cut = trimmed
+            .iter()
+            .rposition(|byte| *byte == b'/')
+            .map_or(0, |at| at + 1);
         let (directory, name) = trimmed.split_at(cut);
         if name.is_empty() || name == b"." || name == b".." || name.len() > 255 {
             return Err(Errno::Invalid);
@@ -184,7 +201,10 @@ impl Disk {
         if self.entries(directory)?.contains_key(&name) {
             return Err(Errno::Exists);
         }
-        let inode = self.nodes.last_key_value().map_or(ROOT, |(last, _)| last + 1);
+        let inode = self
+            .nodes
+            .last_key_value()
+            .map_or(ROOT, |(last, _)| last + 1);
         self.nodes.insert(inode, node);
         self.entries_mut(directory).insert(name, inode);
         Ok(inode)
@@ -208,7 +228,9 @@ impl Disk {
 
     pub(super) fn append(&mut self, inode: Inode, bytes: &[u8]) -> Result<(), Errno> {
         let free = self.free();
-        let Kind::File(content) = &mut self.node_mut(inode).kind else { return Err(Errno::IsDirectory) };
+        let Kind::File(content) = &mut self.node_mut(inode).kind else {
+            return Err(Errno::IsDirectory);
+        };
         if free.is_some_and(|free| bytes.len() as u64 > free) {
             return Err(Errno::NoSpace);
         }
@@ -218,7 +240,9 @@ impl Disk {
 
     pub(super) fn set_content(&mut self, inode: Inode, content: Content) -> Result<(), Errno> {
         let free = self.free();
-        let Kind::File(old) = &mut self.node_mut(inode).kind else { return Err(Errno::IsDirectory) };
+        let Kind::File(old) = &mut self.node_mut(inode).kind else {
+            return Err(Errno::IsDirectory);
+        };
         let more = content.allocated().saturating_sub(old.allocated());
         if free.is_some_and(|free| more > free) {
             return Err(Errno::NoSpace);
@@ -235,8 +259,15 @@ impl Disk {
     }
 
     fn free(&self) -> Option<u64> {
-        let size = |node: &Node| if let Kind::File(content) = &node.kind { content.allocated() } else { 0 };
-        self.limit.map(|limit| limit.saturating_sub(self.nodes.values().map(size).sum()))
+        let size = |node: &Node| {
+            if let Kind::File(content) = &node.kind {
+                content.allocated()
+            } else {
+                0
+            }
+        };
+        self.limit
+            .map(|limit| limit.saturating_sub(self.nodes.values().map(size).sum()))
     }
 
     pub(super) fn make_directories(&mut self, path: &[u8], who: Who) -> Result<Inode, Errno> {
@@ -286,12 +317,20 @@ impl Disk {
 
     pub(super) fn remove_file(&mut self, path: &[u8], who: Who) -> Result<(), Errno> {
         let inode = self.find_itself(path)?;
-        if self.entries(inode).is_ok() { Err(Errno::IsDirectory) } else { self.remove(path, who) }
+        if self.entries(inode).is_ok() {
+            Err(Errno::IsDirectory)
+        } else {
+            self.remove(path, who)
+        }
     }
 
     pub(super) fn remove_directory(&mut self, path: &[u8], who: Who) -> Result<(), Errno> {
         let inode = self.find_itself(path)?;
-        if self.entries(inode)?.is_empty() { self.remove(path, who) } else { Err(Errno::NotEmpty) }
+        if self.entries(inode)?.is_empty() {
+            self.remove(path, who)
+        } else {
+            Err(Errno::NotEmpty)
+        }
     }
 
     pub(super) fn remove_tree(&mut self, path: &[u8], who: Who) -> Result<(), Errno> {
@@ -309,9 +348,13 @@ impl Disk {
 
     /// Takes a name away, and what nothing names any more.
     fn forget(&mut self, directory: Inode, name: &[u8]) {
-        let Some(inode) = self.entries_mut(directory).remove(name) else { return };
-        let names: Vec<Vec<u8>> =
-            self.entries(inode).map(|entries| entries.keys().cloned().collect()).unwrap_or_default();
+        let Some(inode) = self.entries_mut(directory).remove(name) else {
+            return;
+        };
+        let names: Vec<Vec<u8>> = self
+            .entries(inode)
+            .map(|entries| entries.keys().cloned().collect())
+            .unwrap_or_default();
         for name in names {
             self.forget(inode, &name);
         }
@@ -333,9 +376,15 @@ impl Disk {
         let mut found = Vec::new();
         let mut open = vec![(Vec::new(), directory)];
         while let Some((path, inode)) = open.pop() {
-            let Ok(entries) = self.entries(inode) else { continue };
+            let Ok(entries) = self.entries(inode) else {
+                continue;
+            };
             for (name, inode) in entries {
-                let path = if path.is_empty() { name.clone() } else { [&path[..], b"/", name].concat() };
+                let path = if path.is_empty() {
+                    name.clone()
+                } else {
+                    [&path[..], b"/", name].concat()
+                };
                 found.push((path.clone(), *inode));
                 open.push((path, *inode));
             }
@@ -370,13 +419,23 @@ impl Disk {
             () if who.gid == node.gid => 3,
             () => 0,
         };
-        if (node.mode >> shift) & bit == bit { Ok(()) } else { Err(Errno::Denied) }
+        if (node.mode >> shift) & bit == bit {
+            Ok(())
+        } else {
+            Err(Errno::Denied)
+        }
     }
 }
 
 impl Node {
     pub(super) fn new(kind: Kind, mode: u32, who: Who) -> Self {
-        Self { kind, mode, uid: who.uid, gid: who.gid, xattrs: BTreeMap::new() }
+        Self {
+            kind,
+            mode,
+            uid: who.uid,
+            gid: who.gid,
+            xattrs: BTreeMap::new(),
+        }
     }
 
     pub(super) fn directory(mode: u32, who: Who) -> Self {
@@ -390,10 +449,15 @@ impl Node {
 
 fn components(path: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let names = path.split(|byte| *byte == b'/');
-    names.filter(|name| !name.is_empty() && *name != b".").map(<[u8]>::to_vec)
+    names
+        .filter(|name| !name.is_empty() && *name != b".")
+        .map(<[u8]>::to_vec)
 }
 
 fn trim_end(path: &[u8]) -> &[u8] {
-    let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
+    let end = path
+        .iter()
+        .rposition(|byte| *byte != b'/')
+        .map_or(0, |at| at + 1);
     &path[..end]
 }

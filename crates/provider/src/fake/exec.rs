@@ -8,9 +8,7 @@ use super::disk::Who;
 use super::machine::Machine;
 use super::process::{End, Process};
 use crate::probe::{self, Command, escape};
-use crate::{
-    EXEC_QUEUE, Exec, ExecInput, ExecOutput, ExecSpec, Exit, ProviderError, WindowSize,
-};
+use crate::{EXEC_QUEUE, Exec, ExecInput, ExecOutput, ExecSpec, Exit, ProviderError, WindowSize};
 
 const SIGKILL: i32 = 9;
 
@@ -22,18 +20,28 @@ pub(super) fn start(machine: &mut Machine, spec: ExecSpec) -> Result<Exec, Provi
         .split_first()
         .ok_or_else(|| ProviderError::refused("there is no program to run"))?;
     if program != probe::PATH.as_bytes() || inside.disk().find(program).is_err() {
-        return Err(ProviderError::refused(format!("program {} is not there", escape(program))));
+        return Err(ProviderError::refused(format!(
+            "program {} is not there",
+            escape(program)
+        )));
     }
     let command = Command::parse(args);
     let cwd = spec.cwd.clone().unwrap_or_else(|| b"/".to_vec());
     let is_directory = {
         let disk = inside.disk();
-        disk.find(&cwd).is_ok_and(|inode| disk.entries(inode).is_ok())
+        disk.find(&cwd)
+            .is_ok_and(|inode| disk.entries(inode).is_ok())
     };
     if !is_directory {
-        return Err(ProviderError::refused(format!("directory {} is not there", escape(&cwd))));
+        return Err(ProviderError::refused(format!(
+            "directory {} is not there",
+            escape(&cwd)
+        )));
     }
-    let sandboxs = inside.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
+    let sandboxs = inside
+        .env
+        .iter()
+        .map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
     let env = sandboxs.chain(spec.env.clone()).collect();
 
     let (input, inputs) = mpsc::channel(EXEC_QUEUE);
@@ -51,8 +59,18 @@ pub(super) fn start(machine: &mut Machine, spec: ExecSpec) -> Result<Exec, Provi
         size: size_end,
         output: (!spec.detach).then(|| outputs.clone()),
     };
-    machine.spawn(supervise(spec, process, command, outputs, listen(inputs, stdin, size)));
-    Ok(Exec { pid: Some(pid), input, output })
+    machine.spawn(supervise(
+        spec,
+        process,
+        command,
+        outputs,
+        listen(inputs, stdin, size),
+    ));
+    Ok(Exec {
+        pid: Some(pid),
+        input,
+        output,
+    })
 }
 
 /// `root`, `user`, `uid` or `uid:gid`.
@@ -60,11 +78,17 @@ pub(super) fn who(user: Option<&str>) -> Result<Who, ProviderError> {
     let unknown = || ProviderError::refused("that user is not known in the sandbox");
     match user {
         None | Some("root") => Ok(Who::SUPERUSER),
-        Some("user") => Ok(Who { uid: 1000, gid: 1000 }),
+        Some("user") => Ok(Who {
+            uid: 1000,
+            gid: 1000,
+        }),
         Some(ids) => {
             let (uid, gid) = ids.split_once(':').unwrap_or((ids, ids));
             let number = |text: &str| text.parse().map_err(|_| unknown());
-            Ok(Who { uid: number(uid)?, gid: number(gid)? })
+            Ok(Who {
+                uid: number(uid)?,
+                gid: number(gid)?,
+            })
         }
     }
 }
@@ -90,7 +114,11 @@ async fn supervise(
         }
         outputs.closed().await;
     };
-    let by_signal = |signal| Exit { code: 128 + signal, signal: Some(signal), timed_out: false };
+    let by_signal = |signal| Exit {
+        code: 128 + signal,
+        signal: Some(signal),
+        timed_out: false,
+    };
     // Whichever way this ends, the process and its children end with it.
     let exit = tokio::select! {
         end = process.run(command) => match end {
@@ -123,7 +151,10 @@ async fn listen(
             }
             ExecInput::Eof => stdin = None,
             ExecInput::Resize(to) => {
-                size.send_if_modified(|size| size.as_mut().is_some_and(|size| std::mem::replace(size, to) != to));
+                size.send_if_modified(|size| {
+                    size.as_mut()
+                        .is_some_and(|size| std::mem::replace(size, to) != to)
+                });
             }
             ExecInput::Signal(signal) => return signal,
         }

@@ -45,9 +45,15 @@ impl Faults {
         operation: &'static str,
         sandbox: Option<SandboxId>,
     ) -> Result<(), ProviderError> {
-        self.calls.lock().expect("no holder panics").push(Call { operation, sandbox });
+        self.calls
+            .lock()
+            .expect("no holder panics")
+            .push(Call { operation, sandbox });
         if self.is_out_of_reach() {
-            return Err(ProviderError::unavailable(operation, "the provider is out of reach"));
+            return Err(ProviderError::unavailable(
+                operation,
+                "the provider is out of reach",
+            ));
         }
         let mut next = self.next.lock().expect("no holder panics");
         match next.get_mut(operation).and_then(VecDeque::pop_front) {

@@ -13,7 +13,11 @@ use crate::{EXEC_QUEUE, FileEntry, FileEvent, FileKind, FileStream, ProviderErro
 
 const PIECE: usize = 64 << 10;
 
-pub(super) fn read(machine: &mut Machine, path: &[u8], user: Option<&str>) -> Result<FileStream, ProviderError> {
+pub(super) fn read(
+    machine: &mut Machine,
+    path: &[u8],
+    user: Option<&str>,
+) -> Result<FileStream, ProviderError> {
     who(user)?;
     let found = {
         let disk = machine.inside.disk();
@@ -43,7 +47,9 @@ pub(super) fn read(machine: &mut Machine, path: &[u8], user: Option<&str>) -> Re
 fn entries(disk: &Disk, root: Inode) -> Vec<(FileEntry, Bytes)> {
     let mut all = vec![(Vec::new(), root)];
     all.extend(disk.below(root));
-    all.into_iter().filter_map(|(path, inode)| entry(disk.node(inode), path)).collect()
+    all.into_iter()
+        .filter_map(|(path, inode)| entry(disk.node(inode), path))
+        .collect()
 }
 
 /// None for what cannot be read, such as a fifo.
@@ -51,10 +57,21 @@ fn entry(node: &Node, path: Vec<u8>) -> Option<(FileEntry, Bytes)> {
     let (kind, content) = match &node.kind {
         Kind::File(content) => (FileKind::File, Bytes::from(content.whole())),
         Kind::Directory(_) => (FileKind::Directory, Bytes::new()),
-        Kind::Symlink(target) => (FileKind::Symlink { target: target.clone() }, Bytes::new()),
+        Kind::Symlink(target) => (
+            FileKind::Symlink {
+                target: target.clone(),
+            },
+            Bytes::new(),
+        ),
         Kind::Fifo | Kind::Socket => return None,
     };
-    let entry = FileEntry { path, kind, mode: node.mode, uid: Some(node.uid), gid: Some(node.gid) };
+    let entry = FileEntry {
+        path,
+        kind,
+        mode: node.mode,
+        uid: Some(node.uid),
+        gid: Some(node.gid),
+    };
     Some((entry, content))
 }
 
@@ -65,16 +82,25 @@ pub(super) async fn write(
     mut files: FileStream,
 ) -> Result<(), ProviderError> {
     let who = who(user)?;
-    inside.step(|disk| disk.make_directories(path, who)).await.map_err(|e| refused(path, e))?;
+    inside
+        .step(|disk| disk.make_directories(path, who))
+        .await
+        .map_err(|e| refused(path, e))?;
     let mut open = None;
     while let Some(event) = files.recv().await {
         match event? {
             FileEvent::Entry(entry) => {
                 if !stays_below(&entry.path) {
                     let shown = escape(&entry.path);
-                    return Err(ProviderError::refused(format!("`{shown}` leads out of its folder")));
+                    return Err(ProviderError::refused(format!(
+                        "`{shown}` leads out of its folder"
+                    )));
                 }
-                let at = if entry.path.is_empty() { path.to_vec() } else { [path, b"/", &entry.path].concat() };
+                let at = if entry.path.is_empty() {
+                    path.to_vec()
+                } else {
+                    [path, b"/", &entry.path].concat()
+                };
                 let made = inside.step(|disk| put(disk, &at, &entry, who)).await;
                 open = made.map_err(|error| refused(&at, error))?;
             }
@@ -92,7 +118,10 @@ pub(super) async fn write(
 
 /// Makes one entry; the answer is where a file's data goes.
 fn put(disk: &mut Disk, path: &[u8], entry: &FileEntry, who: Who) -> Result<Option<Inode>, Errno> {
-    let parent = path.iter().rposition(|byte| *byte == b'/').map_or(&b""[..], |at| &path[..at]);
+    let parent = path
+        .iter()
+        .rposition(|byte| *byte == b'/')
+        .map_or(&b""[..], |at| &path[..at]);
     disk.make_directories(parent, who)?;
     let inode = match &entry.kind {
         FileKind::File => {
@@ -105,7 +134,11 @@ fn put(disk: &mut Disk, path: &[u8], entry: &FileEntry, who: Who) -> Result<Opti
             if disk.find_itself(path).is_ok() {
                 disk.remove_file(path, who)?;
             }
-            disk.insert(path, Node::new(Kind::Symlink(target.clone()), 0o777, who), who)?
+            disk.insert(
+                path,
+                Node::new(Kind::Symlink(target.clone()), 0o777, who),
+                who,
+            )?
         }
     };
     let node = disk.node_mut(inode);
@@ -127,7 +160,9 @@ fn append(disk: &mut Disk, inode: Inode, data: &[u8]) -> Result<(), Errno> {
 }
 
 fn stays_below(path: &[u8]) -> bool {
-    path.first() != Some(&b'/') && !path.contains(&0) && path.split(|byte| *byte == b'/').all(|name| name != b"..")
+    path.first() != Some(&b'/')
+        && !path.contains(&0)
+        && path.split(|byte| *byte == b'/').all(|name| name != b"..")
 }
 
 fn refused(path: &[u8], error: Errno) -> ProviderError {

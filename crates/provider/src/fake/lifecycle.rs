@@ -19,7 +19,8 @@ impl Inner {
         let mut state = self.state.lock().await;
         let now = self.clock.now();
         for held in state.sandboxes.values_mut() {
-            if held.machine.is_some() && held.record.sandbox.expires_at.is_some_and(|at| at <= now) {
+            if held.machine.is_some() && held.record.sandbox.expires_at.is_some_and(|at| at <= now)
+            {
                 held.end().await;
                 // The next change of it is kept; nobody waits for this one's answer.
                 let _ = held.save(self);
@@ -28,12 +29,18 @@ impl Inner {
         state
     }
 
-    pub(super) fn make(&self, state: &mut State, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
+    pub(super) fn make(
+        &self,
+        state: &mut State,
+        spec: &SandboxSpec,
+    ) -> Result<Sandbox, ProviderError> {
         let disk = match &spec.origin {
             Origin::Bare => tree::bare(),
             Origin::Snapshot(id) => self.snapshot_of(state, id)?.clone(),
             Origin::Rootfs(_) => {
-                return Err(ProviderError::refused("the fake takes no root file systems"));
+                return Err(ProviderError::refused(
+                    "the fake takes no root file systems",
+                ));
             }
         };
         self.make_on(state, spec, disk)
@@ -51,7 +58,11 @@ impl Inner {
         }
         let now = self.clock.now();
         let lifetime = spec.lifetime.or(self.lifetime);
-        let lifetime = lifetime.map(|time| self.capabilities.max_lifetime.map_or(time, |most| time.min(most)));
+        let lifetime = lifetime.map(|time| {
+            self.capabilities
+                .max_lifetime
+                .map_or(time, |most| time.min(most))
+        });
         let sandbox = Sandbox {
             id: Id::new(self.clock.as_ref()),
             name: spec.name.clone(),
@@ -65,7 +76,11 @@ impl Inner {
             expires_at: lifetime.map(|time| now + time),
         };
         let mut held = Held {
-            record: Record { sandbox: sandbox.clone(), spec: spec.clone(), receipt: None },
+            record: Record {
+                sandbox: sandbox.clone(),
+                spec: spec.clone(),
+                receipt: None,
+            },
             disk: Arc::new(Mutex::new(disk)),
             machine: None,
         };
@@ -75,14 +90,27 @@ impl Inner {
         Ok(sandbox)
     }
 
-    pub(super) async fn ensure(&self, state: &mut State, spec: &SandboxSpec) -> Result<Ensured, ProviderError> {
+    pub(super) async fn ensure(
+        &self,
+        state: &mut State,
+        spec: &SandboxSpec,
+    ) -> Result<Ensured, ProviderError> {
         let Some(key) = &spec.key else {
-            return Err(ProviderError::refused("a sandbox to find again needs a key"));
+            return Err(ProviderError::refused(
+                "a sandbox to find again needs a key",
+            ));
         };
-        let found = state.sandboxes.values().rev().find(|held| held.record.sandbox.key.as_ref() == Some(key));
+        let found = state
+            .sandboxes
+            .values()
+            .rev()
+            .find(|held| held.record.sandbox.key.as_ref() == Some(key));
         let Some(id) = found.map(|held| held.record.sandbox.id) else {
             let sandbox = self.make(state, spec)?;
-            return Ok(Ensured { sandbox, expected: Expected::Created });
+            return Ok(Ensured {
+                sandbox,
+                expected: Expected::Created,
+            });
         };
         let held = state.get(id)?;
         let expected = match &held.record.sandbox.state {
@@ -101,13 +129,22 @@ impl Inner {
                 held.start(self);
                 held.save_all(self)?;
                 let sealed = receipt.snapshot;
-                Expected::Restarted(sealed.ok_or_else(|| ProviderError::refused("stop sealed nothing"))?)
+                Expected::Restarted(
+                    sealed.ok_or_else(|| ProviderError::refused("stop sealed nothing"))?,
+                )
             }
         };
-        Ok(Ensured { sandbox: state.get(id)?.record.sandbox.clone(), expected })
+        Ok(Ensured {
+            sandbox: state.get(id)?.record.sandbox.clone(),
+            expected,
+        })
     }
 
-    pub(super) async fn stop(&self, state: &mut State, id: SandboxId) -> Result<Receipt, ProviderError> {
+    pub(super) async fn stop(
+        &self,
+        state: &mut State,
+        id: SandboxId,
+    ) -> Result<Receipt, ProviderError> {
         let start = Instant::now();
         let held = state.get(id)?;
         if let Some(receipt) = &held.record.receipt {
@@ -125,13 +162,22 @@ impl Inner {
         Ok(receipt)
     }
 
-    pub(super) async fn snapshot(&self, state: &mut State, id: SandboxId) -> Result<Receipt, ProviderError> {
+    pub(super) async fn snapshot(
+        &self,
+        state: &mut State,
+        id: SandboxId,
+    ) -> Result<Receipt, ProviderError> {
         let start = Instant::now();
         let sealed = state.get(id)?.copy_disk().await;
         self.seal(state, sealed, start)
     }
 
-    fn seal(&self, state: &mut State, disk: Disk, start: Instant) -> Result<Receipt, ProviderError> {
+    fn seal(
+        &self,
+        state: &mut State,
+        disk: Disk,
+        start: Instant,
+    ) -> Result<Receipt, ProviderError> {
         let snapshot = SnapshotId {
             provider: self.name.clone(),
             kind: SnapshotKind::Disk,
@@ -139,7 +185,10 @@ impl Inner {
         };
         self.keep.snapshot(&snapshot, &disk)?;
         state.snapshots.insert(snapshot.clone(), disk);
-        Ok(Receipt { snapshot: Some(snapshot), ..receipt(Kept::Disk, start) })
+        Ok(Receipt {
+            snapshot: Some(snapshot),
+            ..receipt(Kept::Disk, start)
+        })
     }
 
     pub(super) async fn fork(
@@ -156,7 +205,9 @@ impl Inner {
             generation: held.record.sandbox.generation + 1,
             ..held.record.spec.clone()
         };
-        (0..count).map(|_| self.make_on(state, &spec, disk.clone())).collect()
+        (0..count)
+            .map(|_| self.make_on(state, &spec, disk.clone()))
+            .collect()
     }
 
     pub(super) fn extend(
@@ -166,7 +217,10 @@ impl Inner {
         until: Timestamp,
     ) -> Result<Timestamp, ProviderError> {
         let held = state.get(id)?;
-        let last = self.capabilities.max_lifetime.map(|most| held.record.sandbox.created_at + most);
+        let last = self
+            .capabilities
+            .max_lifetime
+            .map(|most| held.record.sandbox.created_at + most);
         let until = last.map_or(until, |last| until.min(last));
         // One that lives for ever already cannot live longer.
         if held.record.sandbox.expires_at.is_some() {
@@ -176,22 +230,34 @@ impl Inner {
         Ok(until)
     }
 
-    pub(super) fn snapshot_of<'s>(&self, state: &'s State, id: &SnapshotId) -> Result<&'s Disk, ProviderError> {
+    pub(super) fn snapshot_of<'s>(
+        &self,
+        state: &'s State,
+        id: &SnapshotId,
+    ) -> Result<&'s Disk, ProviderError> {
         self.is_ours(id)?;
-        state.snapshots.get(id).ok_or_else(|| ProviderError::not_found(format!("snapshot {id}")))
+        state
+            .snapshots
+            .get(id)
+            .ok_or_else(|| ProviderError::not_found(format!("snapshot {id}")))
     }
 
     pub(super) fn is_ours(&self, id: &SnapshotId) -> Result<(), ProviderError> {
         if id.provider == self.name {
             return Ok(());
         }
-        Err(ProviderError::refused(format!("{id} is not a snapshot of {}", self.name)))
+        Err(ProviderError::refused(format!(
+            "{id} is not a snapshot of {}",
+            self.name
+        )))
     }
 }
 
 impl State {
     pub(super) fn get(&mut self, id: SandboxId) -> Result<&mut Held, ProviderError> {
-        self.sandboxes.get_mut(&id).ok_or_else(|| ProviderError::not_found(format!("sandbox {id}")))
+        self.sandboxes
+            .get_mut(&id)
+            .ok_or_else(|| ProviderError::not_found(format!("sandbox {id}")))
     }
 
     /// A sandbox that can be worked in now.
@@ -199,7 +265,9 @@ impl State {
         let held = self.get(id)?;
         match (&held.record.sandbox.state, &mut held.machine) {
             (SandboxState::Running, Some(machine)) => Ok(machine),
-            (SandboxState::Paused { .. }, _) => Err(ProviderError::refused(format!("sandbox {id} is paused"))),
+            (SandboxState::Paused { .. }, _) => {
+                Err(ProviderError::refused(format!("sandbox {id} is paused")))
+            }
             _ => Err(ProviderError::refused(format!("sandbox {id} has ended"))),
         }
     }
@@ -212,12 +280,25 @@ impl Held {
         {
             let mut disk = self.disk();
             disk.limit = spec.disk.map(model::ByteCount::bytes);
-            let id = Id::<model::Boot>::new(inner.clock.as_ref()).uuid().simple().to_string();
+            let id = Id::<model::Boot>::new(inner.clock.as_ref())
+                .uuid()
+                .simple()
+                .to_string();
             let content = Content::from(format!("{id}\n").as_bytes());
             // A disk without /etc has no machine id to renew.
-            let _ = tree::write(&mut disk, Who::SUPERUSER, tree::MACHINE_ID.as_bytes(), content);
+            let _ = tree::write(
+                &mut disk,
+                Who::SUPERUSER,
+                tree::MACHINE_ID.as_bytes(),
+                content,
+            );
         }
-        let inside = Inside::new(self.record.sandbox.id, spec, self.disk.clone(), inner.keep.clone());
+        let inside = Inside::new(
+            self.record.sandbox.id,
+            spec,
+            self.disk.clone(),
+            inner.keep.clone(),
+        );
         self.machine = Some(Machine::start(inside));
         self.record.sandbox.state = SandboxState::Running;
     }
@@ -233,7 +314,9 @@ impl Held {
     pub(super) async fn pause(&mut self, inner: &Inner) -> Result<Receipt, ProviderError> {
         let start = Instant::now();
         let Some(machine) = &mut self.machine else {
-            return Err(ProviderError::refused("a sandbox that has ended cannot be paused"));
+            return Err(ProviderError::refused(
+                "a sandbox that has ended cannot be paused",
+            ));
         };
         machine.freeze().await;
         self.record.sandbox.state = SandboxState::Paused { kept: Kept::Memory };
@@ -243,7 +326,9 @@ impl Held {
 
     pub(super) fn resume(&mut self, inner: &Inner) -> Result<(), ProviderError> {
         let Some(machine) = &mut self.machine else {
-            return Err(ProviderError::refused("a sandbox that has ended cannot be resumed"));
+            return Err(ProviderError::refused(
+                "a sandbox that has ended cannot be resumed",
+            ));
         };
         machine.thaw();
         self.record.sandbox.state = SandboxState::Running;
@@ -252,7 +337,9 @@ impl Held {
 
     /// The disk as it is at one moment.
     async fn copy_disk(&mut self) -> Disk {
-        let Some(machine) = &mut self.machine else { return self.disk().sealed() };
+        let Some(machine) = &mut self.machine else {
+            return self.disk().sealed();
+        };
         let was_paused = matches!(self.record.sandbox.state, SandboxState::Paused { .. });
         machine.freeze().await;
         let copy = machine.inside.disk().sealed();

@@ -28,7 +28,11 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn start(inside: Inside) -> Self {
-        Self { inside: Arc::new(inside), processes: JoinSet::new(), frozen: None }
+        Self {
+            inside: Arc::new(inside),
+            processes: JoinSet::new(),
+            frozen: None,
+        }
     }
 
     pub(super) fn spawn(&mut self, process: impl Future<Output = ()> + Send + 'static) {
@@ -71,7 +75,9 @@ pub(super) struct Inside {
 
 impl fmt::Debug for Inside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inside").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Inside")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -128,13 +134,20 @@ impl Inside {
         }
         let (sender, connections) = mpsc::channel(BACKLOG);
         ports.insert(port, sender);
-        Some(Bound { inside: self.clone(), port, connections })
+        Some(Bound {
+            inside: self.clone(),
+            port,
+            connections,
+        })
     }
 
     /// Opens a door; one of the same name that was there before leads nowhere any more.
     pub(super) fn open_door(&self, name: &str) -> mpsc::Receiver<DuplexStream> {
         let (sender, connections) = mpsc::channel(BACKLOG);
-        self.doors.lock().expect("no holder panics").insert(name.to_owned(), sender);
+        self.doors
+            .lock()
+            .expect("no holder panics")
+            .insert(name.to_owned(), sender);
         connections
     }
 
@@ -161,7 +174,11 @@ pub(super) struct Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        self.inside.ports.lock().expect("no holder panics").remove(&self.port);
+        self.inside
+            .ports
+            .lock()
+            .expect("no holder panics")
+            .remove(&self.port);
     }
 }
 
@@ -174,13 +191,18 @@ pub(super) struct Gauge {
 
 impl Gauge {
     fn up_to(most: Option<u64>) -> Self {
-        Self { used: AtomicU64::new(0), most: most.unwrap_or(u64::MAX) }
+        Self {
+            used: AtomicU64::new(0),
+            most: most.unwrap_or(u64::MAX),
+        }
     }
 
     /// Takes some, for as long as the answer is held; `None` if there is not that much.
     pub(super) fn take(&self, amount: u64) -> Option<Taken<'_>> {
         let fits = |used: u64| used.checked_add(amount).filter(|sum| *sum <= self.most);
-        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        let taken = self
+            .used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
         taken.ok().map(|_| Taken { of: self, amount })
     }
 }

@@ -4,6 +4,8 @@
 //! It can be told to fail ([`Fake::fail_next`]), to be out of reach ([`Fake::outage`]), and what it
 //! was asked ([`Fake::calls`]).
 
+#[cfg(feature = "fake-process")]
+mod apart;
 mod disk;
 mod exec;
 mod faults;
@@ -32,6 +34,8 @@ use faults::Faults;
 use keep::{Keep, Nothing};
 use machine::Machine;
 
+#[cfg(feature = "fake-process")]
+pub use apart::{Remote, serve};
 pub use faults::Call;
 
 /// The fake. Its clones are the same provider.
@@ -76,7 +80,9 @@ struct Record {
 
 impl fmt::Debug for Fake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fake").field("name", &self.inner.name).finish_non_exhaustive()
+        f.debug_struct("Fake")
+            .field("name", &self.inner.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -175,7 +181,12 @@ impl Builder {
             ],
             max_lifetime: self.max_lifetime,
             survives_resume: Survives::DiskAndMemory,
-            limits: Limits { memory: hard, pids: hard, cpu: hard, disk: hard },
+            limits: Limits {
+                memory: hard,
+                pids: hard,
+                cpu: hard,
+                disk: hard,
+            },
             isolation: Isolation::SharedKernel,
         };
         let inner = Inner {
@@ -187,6 +198,8 @@ impl Builder {
             faults: Faults::default(),
             state: tokio::sync::Mutex::new(self.state),
         };
-        Fake { inner: Arc::new(inner) }
+        Fake {
+            inner: Arc::new(inner),
+        }
     }
 }

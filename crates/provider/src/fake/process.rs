@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::disk::{Content, Who};
+use super::disk::{Content, Disk, Who};
 use super::machine::Inside;
 use super::tree;
 use crate::probe::{BEAT, Command, Identity, NotUnderstood, pattern, print};
@@ -75,7 +75,9 @@ impl Process {
                 self.out(bytes).await;
                 if let Some(mark) = mark {
                     let written = Content::from(&b"written"[..]);
-                    inside.step(|disk| tree::write(disk, who, &mark, written)).await?;
+                    inside
+                        .step(|disk| tree::write(disk, who, &mark, written))
+                        .await?;
                 }
             }
             Command::Err(text) => self.grumble(text).await,
@@ -85,7 +87,10 @@ impl Process {
                 }
             }
             Command::Env => {
-                let pairs = self.env.iter().map(|(name, value)| [name, &b"="[..], value, b"\0"].concat());
+                let pairs = self
+                    .env
+                    .iter()
+                    .map(|(name, value)| [name, &b"="[..], value, b"\0"].concat());
                 self.say(pairs.collect::<Vec<_>>().concat()).await;
             }
             Command::Pwd => self.say(self.cwd.clone()).await,
@@ -93,7 +98,8 @@ impl Process {
             Command::Tty => {
                 let size = *self.size.borrow();
                 let text = size.map(|size| format!("tty {} {}\n", size.rows, size.columns));
-                self.say(text.unwrap_or_else(|| "no tty\n".to_owned())).await;
+                self.say(text.unwrap_or_else(|| "no tty\n".to_owned()))
+                    .await;
             }
             Command::TtyWatch => self.watch_size().await,
             Command::Args(args) => {
@@ -102,14 +108,7 @@ impl Process {
                 self.say(text).await;
             }
             Command::Sleep(time) => sleep(time).await,
-            Command::Tree(file) => {
-                let mut children = JoinSet::new();
-                for _ in 0..3 {
-                    let pid = inside.next_pid();
-                    children.spawn(beat(inside.clone(), who, pid, file.clone()));
-                }
-                std::future::pending::<()>().await;
-            }
+            Command::Tree(file) => self.tree(&file).await,
             Command::Beat(file) => beat(inside, who, self.pid, file).await,
             Command::Counter(file) => counter(&inside, who, &file).await?,
             Command::Listen(port) => self.listen(port).await?,
@@ -121,22 +120,15 @@ impl Process {
             Command::Spin(time) => {
                 sleep(time).await;
                 let most = u128::from(inside.cpu_millis.min(1000));
-                self.say(format!("{}\n", time.as_millis() * most / 1000)).await;
+                self.say(format!("{}\n", time.as_millis() * most / 1000))
+                    .await;
             }
-            Command::Fill { path, megabytes } => {
-                let mut got = 0;
-                while got < megabytes {
-                    let zeros = (got + 1) * MEGABYTE;
-                    let content = Content { zeros, hole: false, bytes: vec![] };
-                    if inside.step(|disk| tree::write(disk, who, &path, content)).await.is_err() {
-                        break;
-                    }
-                    got += 1;
-                }
-                self.say(format!("{got}\n")).await;
-            }
+            Command::Fill { path, megabytes } => self.fill(&path, megabytes).await,
             Command::Read(path) => {
-                let content = inside.step(|disk| disk.find(&path).and_then(|inode| disk.content(inode).map(Content::whole)));
+                let content = inside.step(|disk| {
+                    disk.find(&path)
+                        .and_then(|inode| disk.content(inode).map(Content::whole))
+                });
                 let content = content.await?;
                 self.say(content).await;
             }
@@ -170,14 +162,20 @@ impl Process {
     async fn say(&self, bytes: impl Into<Bytes>) {
         let mut bytes = self.as_a_terminal_shows(bytes.into());
         while !bytes.is_empty() {
-            self.send(ExecOutput::Stdout(bytes.split_to(BLOCK.min(bytes.len())))).await;
+            self.send(ExecOutput::Stdout(bytes.split_to(BLOCK.min(bytes.len()))))
+                .await;
         }
     }
 
     async fn grumble(&self, text: impl Into<Bytes>) {
         let text = self.as_a_terminal_shows(text.into());
         let on_terminal = self.size.borrow().is_some();
-        self.send(if on_terminal { ExecOutput::Stdout(text) } else { ExecOutput::Stderr(text) }).await;
+        self.send(if on_terminal {
+            ExecOutput::Stdout(text)
+        } else {
+            ExecOutput::Stderr(text)
+        })
+        .await;
     }
 
     async fn complain(&self, text: &str) {
@@ -196,7 +194,13 @@ impl Process {
         if self.size.borrow().is_none() {
             return bytes;
         }
-        let shown = bytes.iter().flat_map(|byte| if *byte == b'\n' { &b"\r\n"[..] } else { std::slice::from_ref(byte) });
+        let shown = bytes.iter().flat_map(|byte| {
+            if *byte == b'\n' {
+                &b"\r\n"[..]
+            } else {
+                std::slice::from_ref(byte)
+            }
+        });
         shown.copied().collect()
     }
 
@@ -210,6 +214,31 @@ impl Process {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    async fn tree(&self, file: &[u8]) {
+        let mut children = JoinSet::new();
+        for _ in 0..3 {
+            let pid = self.inside.next_pid();
+            children.spawn(beat(self.inside.clone(), self.who, pid, file.to_vec()));
+        }
+        std::future::pending::<()>().await;
+    }
+
+    async fn fill(&self, path: &[u8], megabytes: u64) {
+        let mut got = 0;
+        while got < megabytes {
+            let content = Content {
+                zeros: (got + 1) * MEGABYTE,
+                ..Content::default()
+            };
+            let write = |disk: &mut Disk| tree::write(disk, self.who, path, content);
+            if self.inside.step(write).await.is_err() {
+                break;
+            }
+            got += 1;
+        }
+        self.say(format!("{got}\n")).await;
     }
 
     async fn alloc(&self, megabytes: u64) -> End {
@@ -241,11 +270,15 @@ impl Process {
     async fn door(&mut self, name: &[u8]) -> Result<(), Complaint> {
         let mut line = Vec::new();
         while !line.ends_with(b"\n") {
-            let Some(bytes) = self.stdin.recv().await else { break };
+            let Some(bytes) = self.stdin.recv().await else {
+                break;
+            };
             line.extend_from_slice(&bytes);
         }
         self.inside.pass().await;
-        let connected = std::str::from_utf8(name).ok().and_then(|name| self.inside.connect_door(name));
+        let connected = std::str::from_utf8(name)
+            .ok()
+            .and_then(|name| self.inside.connect_door(name));
         let Some(mut stream) = connected else {
             return Err(Complaint("there is no such door".to_owned()));
         };
@@ -263,7 +296,9 @@ impl Process {
         });
         let identity = Identity {
             hostname: self.inside.hostname.clone(),
-            machine_id: String::from_utf8_lossy(&machine_id.await?).trim().to_owned(),
+            machine_id: String::from_utf8_lossy(&machine_id.await?)
+                .trim()
+                .to_owned(),
             random: token(),
         };
         let text = serde_json::to_string(&identity)?;
@@ -290,7 +325,9 @@ async fn counter(inside: &Inside, who: Who, file: &[u8]) -> Result<(), Complaint
     let token = token();
     for value in 0u64.. {
         let text = Content::from(format!("{token} {value:012}\n").as_bytes());
-        inside.step(|disk| tree::write(disk, who, file, text)).await?;
+        inside
+            .step(|disk| tree::write(disk, who, file, text))
+            .await?;
         sleep(BEAT).await;
     }
     Ok(())
@@ -308,5 +345,8 @@ async fn echo(inside: Arc<Inside>, mut stream: DuplexStream) {
 
 /// A number that never comes twice.
 fn token() -> String {
-    Id::<model::Boot>::new(&SystemClock).uuid().simple().to_string()
+    Id::<model::Boot>::new(&SystemClock)
+        .uuid()
+        .simple()
+        .to_string()
 }

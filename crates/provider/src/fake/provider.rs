@@ -1,4 +1,3 @@
-
 use async_trait::async_trait;
 use model::{SnapshotId, Timestamp};
 use tokio::io::DuplexStream;
@@ -37,7 +36,9 @@ impl Provider for Fake {
     async fn terminate(&self, id: SandboxId) -> Result<(), ProviderError> {
         self.inner.faults.begin("terminate", Some(id))?;
         let mut state = self.inner.state().await;
-        let Ok(held) = state.get(id) else { return Ok(()) };
+        let Ok(held) = state.get(id) else {
+            return Ok(());
+        };
         held.end().await;
         held.save(&self.inner)
     }
@@ -51,7 +52,9 @@ impl Provider for Fake {
     async fn remove(&self, id: SandboxId) -> Result<(), ProviderError> {
         self.inner.faults.begin("remove", Some(id))?;
         let mut state = self.inner.state().await;
-        let Some(mut held) = state.sandboxes.remove(&id) else { return Ok(()) };
+        let Some(mut held) = state.sandboxes.remove(&id) else {
+            return Ok(());
+        };
         held.end().await;
         self.inner.keep.forget(id)
     }
@@ -73,7 +76,10 @@ impl Provider for Fake {
         let start = Instant::now();
         let mut state = self.inner.state().await;
         state.get(id)?.resume(&self.inner)?;
-        Ok(Resumed { kept: Kept::Memory, took_ms: start.elapsed().as_secs_f64() * 1000.0 })
+        Ok(Resumed {
+            kept: Kept::Memory,
+            took_ms: start.elapsed().as_secs_f64() * 1000.0,
+        })
     }
 
     async fn fork(&self, id: SandboxId, count: usize) -> Result<Vec<Sandbox>, ProviderError> {
@@ -122,7 +128,9 @@ impl Provider for Fake {
         let mut state = self.inner.state().await;
         match state.running(id)?.inside.connect_port(port) {
             Some(stream) => Ok(Box::new(stream)),
-            None => Err(ProviderError::refused(format!("nothing listens on port {port}"))),
+            None => Err(ProviderError::refused(format!(
+                "nothing listens on port {port}"
+            ))),
         }
     }
 
@@ -131,14 +139,20 @@ impl Provider for Fake {
         let mut state = self.inner.state().await;
         let machine = state.running(id)?;
         if !is_door_name(name) {
-            return Err(ProviderError::refused("a door's name is letters, digits, `.`, `-` and `_`"));
+            return Err(ProviderError::refused(
+                "a door's name is letters, digits, `.`, `-` and `_`",
+            ));
         }
         Ok(Box::new(FakeDoor(machine.inside.open_door(name))))
     }
 
     async fn endpoints(&self, id: SandboxId) -> Result<Endpoints, ProviderError> {
         self.inner.faults.begin("endpoints", Some(id))?;
-        self.inner.state().await.get(id).map(|_| Endpoints::default())
+        self.inner
+            .state()
+            .await
+            .get(id)
+            .map(|_| Endpoints::default())
     }
 
     async fn alive(&self, ids: &[SandboxId]) -> Result<Vec<(SandboxId, Alive)>, ProviderError> {
@@ -158,7 +172,10 @@ impl Provider for Fake {
     async fn health(&self) -> Health {
         let ok = self.inner.faults.begin("health", None).is_ok();
         let detail = if ok { "in memory" } else { "out of reach" };
-        Health { ok, detail: detail.to_owned() }
+        Health {
+            ok,
+            detail: detail.to_owned(),
+        }
     }
 
     async fn list(&self, labels: &[(String, String)]) -> Result<Vec<Sandbox>, ProviderError> {
@@ -166,7 +183,9 @@ impl Provider for Fake {
         let state = self.inner.state().await;
         let all = state.sandboxes.values().map(|held| &held.record.sandbox);
         let carries = |sandbox: &&Sandbox| {
-            labels.iter().all(|(name, value)| sandbox.labels.get(name) == Some(value))
+            labels
+                .iter()
+                .all(|(name, value)| sandbox.labels.get(name) == Some(value))
         };
         Ok(all.filter(carries).cloned().collect())
     }
@@ -176,7 +195,11 @@ impl Provider for Fake {
         Err(ProviderError::Unsupported(Capability::MemorySnapshot))
     }
 
-    async fn restore_memory(&self, _: &SnapshotId, _: &SandboxSpec) -> Result<Sandbox, ProviderError> {
+    async fn restore_memory(
+        &self,
+        _: &SnapshotId,
+        _: &SandboxSpec,
+    ) -> Result<Sandbox, ProviderError> {
         self.inner.faults.begin("restore_memory", None)?;
         Err(ProviderError::Unsupported(Capability::MemorySnapshot))
     }

@@ -17,9 +17,19 @@ pub(super) fn bare() -> Disk {
         mkdir("/root", 0o700),
         mkdir("/tmp", 0o1777),
         mkdir("/home/user", 0o755),
-        FileWork::Chown { path: b"/home/user".to_vec(), uid: 1000, gid: 1000 },
-        FileWork::Write { path: probe::PATH.into(), text: b"the fake knows what it does".to_vec() },
-        FileWork::Chmod { path: probe::PATH.into(), mode: 0o755 },
+        FileWork::Chown {
+            path: b"/home/user".to_vec(),
+            uid: 1000,
+            gid: 1000,
+        },
+        FileWork::Write {
+            path: probe::PATH.into(),
+            text: b"the fake knows what it does".to_vec(),
+        },
+        FileWork::Chmod {
+            path: probe::PATH.into(),
+            mode: 0o755,
+        },
     ];
     for one in works {
         work(&mut disk, who, one).expect("an empty disk takes all of this");
@@ -28,7 +38,10 @@ pub(super) fn bare() -> Disk {
 }
 
 fn mkdir(path: &str, mode: u32) -> FileWork {
-    FileWork::Mkdir { path: path.into(), mode }
+    FileWork::Mkdir {
+        path: path.into(),
+        mode,
+    }
 }
 
 pub(super) const MACHINE_ID: &str = "/etc/machine-id";
@@ -62,18 +75,34 @@ pub(super) fn work(disk: &mut Disk, who: Who, work: FileWork) -> Result<(), Errn
             Ok(())
         }
         FileWork::Setxattr { path, name, value } => setxattr(disk, &path, name, value),
-        FileWork::Setcap(path) => {
-            setxattr(disk, &path, CAPABILITY_XATTR.to_owned(), CAP_NET_BIND_SERVICE.to_vec())
-        }
+        FileWork::Setcap(path) => setxattr(
+            disk,
+            &path,
+            CAPABILITY_XATTR.to_owned(),
+            CAP_NET_BIND_SERVICE.to_vec(),
+        ),
         FileWork::Sparse { path, size } => {
             let zeros = size.saturating_sub(SPARSE_END.len() as u64);
-            write(disk, who, &path, Content { zeros, hole: true, bytes: SPARSE_END.to_vec() })
+            write(
+                disk,
+                who,
+                &path,
+                Content {
+                    zeros,
+                    hole: true,
+                    bytes: SPARSE_END.to_vec(),
+                },
+            )
         }
-        FileWork::Mkfifo(path) => disk.insert(&path, Node::new(Kind::Fifo, 0o644, who), who).map(drop),
-        FileWork::Socket(path) => disk.insert(&path, Node::new(Kind::Socket, 0o755, who), who).map(drop),
-        FileWork::Symlink { target, path } => {
-            disk.insert(&path, Node::new(Kind::Symlink(target), 0o777, who), who).map(drop)
-        }
+        FileWork::Mkfifo(path) => disk
+            .insert(&path, Node::new(Kind::Fifo, 0o644, who), who)
+            .map(drop),
+        FileWork::Socket(path) => disk
+            .insert(&path, Node::new(Kind::Socket, 0o755, who), who)
+            .map(drop),
+        FileWork::Symlink { target, path } => disk
+            .insert(&path, Node::new(Kind::Symlink(target), 0o777, who), who)
+            .map(drop),
         FileWork::Link { existing, path } => disk.link(&existing, &path, who),
     }
 }
@@ -108,7 +137,12 @@ pub(super) fn manifest(disk: &Disk, path: &[u8]) -> Result<Vec<ManifestLine>, Er
     Ok(lines)
 }
 
-fn line(disk: &Disk, path: String, inode: Inode, seen: &mut HashMap<Inode, String>) -> ManifestLine {
+fn line(
+    disk: &Disk,
+    path: String,
+    inode: Inode,
+    seen: &mut HashMap<Inode, String>,
+) -> ManifestLine {
     let node = disk.node(inode);
     let (kind, size, hash, sparse) = match &node.kind {
         Kind::File(content) => {
@@ -117,15 +151,21 @@ fn line(disk: &Disk, path: String, inode: Inode, seen: &mut HashMap<Inode, Strin
             (LineKind::File, content.size(), Some(hash), sparse)
         }
         Kind::Directory(_) => (LineKind::Directory, 0, None, false),
-        Kind::Symlink(target) => {
-            (LineKind::Symlink, target.len() as u64, Some(probe::hash([target.as_slice()])), false)
-        }
+        Kind::Symlink(target) => (
+            LineKind::Symlink,
+            target.len() as u64,
+            Some(probe::hash([target.as_slice()])),
+            false,
+        ),
         Kind::Fifo => (LineKind::Fifo, 0, None, false),
         Kind::Socket => (LineKind::Socket, 0, None, false),
     };
-    let links = if kind == LineKind::Directory { 1 } else { disk.links(inode) };
-    let same_as =
-        (links > 1).then(|| seen.entry(inode).or_insert_with(|| path.clone()).clone());
+    let links = if kind == LineKind::Directory {
+        1
+    } else {
+        disk.links(inode)
+    };
+    let same_as = (links > 1).then(|| seen.entry(inode).or_insert_with(|| path.clone()).clone());
     ManifestLine {
         path,
         kind,
@@ -142,10 +182,11 @@ fn line(disk: &Disk, path: String, inode: Inode, seen: &mut HashMap<Inode, Strin
 }
 
 fn xattrs(node: &Node) -> BTreeMap<String, String> {
-    let wanted = node.xattrs.iter().filter(|(name, _)| ManifestLine::wants_xattr(name));
+    let wanted = node
+        .xattrs
+        .iter()
+        .filter(|(name, _)| ManifestLine::wants_xattr(name));
     wanted
-        .map(|(name, value)| {
-            (name.clone(), value.iter().map(|byte| format!("{byte:02x}")).collect())
-        })
+        .map(|(name, value)| (name.clone(), probe::hexadecimal(value)))
         .collect()
 }

@@ -73,6 +73,13 @@ pub fn escape(bytes: &[u8]) -> String {
     text
 }
 
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// The hash of some content that comes in pieces.
 pub fn hash<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut hasher = blake3::Hasher::new();

@@ -7,7 +7,7 @@ mod manifest;
 
 use std::time::Duration;
 
-pub use manifest::{LineKind, ManifestLine, escape, hash, print};
+pub use manifest::{LineKind, ManifestLine, escape, hash, hexadecimal, print};
 
 /// Where the probe is in a sandbox, unless a harness says otherwise.
 pub const PATH: &str = "/opt/nacre-probe";
@@ -17,10 +17,7 @@ pub const BEAT: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// `out N [MARK]`: N bytes of the pattern to stdout, then the file MARK.
-    Out {
-        bytes: u64,
-        mark: Option<Vec<u8>>,
-    },
+    Out { bytes: u64, mark: Option<Vec<u8>> },
     /// `err TEXT`
     Err(Vec<u8>),
     /// `exit N`
@@ -61,10 +58,7 @@ pub enum Command {
     /// `spin MS`: burns one core for MS of wall time; writes the milliseconds of cpu it got.
     Spin(Duration),
     /// `fill PATH MB`: writes up to MB megabytes; writes how many it got.
-    Fill {
-        path: Vec<u8>,
-        megabytes: u64,
-    },
+    Fill { path: Vec<u8>, megabytes: u64 },
     /// `read PATH`
     Read(Vec<u8>),
     /// One of [`FileWork`], or `all WORK… ; WORK…`: one after the other, up to the first failure.
@@ -117,9 +111,8 @@ pub enum FileWork {
 
 pub const CAPABILITY_XATTR: &str = "security.capability";
 /// `vfs_cap_data`, revision 2, effective, permitted: bit 10.
-pub const CAP_NET_BIND_SERVICE: [u8; 20] = [
-    1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-];
+pub const CAP_NET_BIND_SERVICE: [u8; 20] =
+    [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 pub const SPARSE_END: &[u8] = b"pearl";
 
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -137,18 +130,28 @@ pub struct NotUnderstood(String);
 impl Command {
     /// Reads the arguments after the program's name.
     pub fn parse(args: &[Vec<u8>]) -> Result<Self, NotUnderstood> {
-        let not_understood =
-            || NotUnderstood(args.iter().map(|arg| escape(arg)).collect::<Vec<_>>().join(" "));
+        let not_understood = || {
+            NotUnderstood(
+                args.iter()
+                    .map(|arg| escape(arg))
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            )
+        };
         Self::read(args).ok_or_else(not_understood)
     }
 
     fn read(args: &[Vec<u8>]) -> Option<Self> {
         let (verb, rest) = args.split_first()?;
         Some(match (verb.as_slice(), rest) {
-            (b"out", [bytes]) => Self::Out { bytes: number(bytes)?, mark: None },
-            (b"out", [bytes, mark]) => {
-                Self::Out { bytes: number(bytes)?, mark: Some(mark.clone()) }
-            }
+            (b"out", [bytes]) => Self::Out {
+                bytes: number(bytes)?,
+                mark: None,
+            },
+            (b"out", [bytes, mark]) => Self::Out {
+                bytes: number(bytes)?,
+                mark: Some(mark.clone()),
+            },
             (b"err", [text]) => Self::Err(text.clone()),
             (b"exit", [code]) => Self::Exit(number(code)?),
             (b"die", [signal]) => Self::Die(number(signal)?),
@@ -168,9 +171,10 @@ impl Command {
             (b"alloc", [megabytes]) => Self::Alloc(number(megabytes)?),
             (b"forks", [count]) => Self::Forks(number(count)?),
             (b"spin", [ms]) => Self::Spin(Duration::from_millis(number(ms)?)),
-            (b"fill", [path, megabytes]) => {
-                Self::Fill { path: path.clone(), megabytes: number(megabytes)? }
-            }
+            (b"fill", [path, megabytes]) => Self::Fill {
+                path: path.clone(),
+                megabytes: number(megabytes)?,
+            },
             (b"read", [path]) => Self::Read(path.clone()),
             (b"manifest", [path]) => Self::Manifest(path.clone()),
             (b"identity", []) => Self::Identity,
@@ -187,33 +191,58 @@ impl FileWork {
     fn read(args: &[Vec<u8>]) -> Option<Self> {
         let (verb, rest) = args.split_first()?;
         Some(match (verb.as_slice(), rest) {
-            (b"write", [path, text]) => Self::Write { path: path.clone(), text: text.clone() },
-            (b"append", [path, text]) => Self::Append { path: path.clone(), text: text.clone() },
+            (b"write", [path, text]) => Self::Write {
+                path: path.clone(),
+                text: text.clone(),
+            },
+            (b"append", [path, text]) => Self::Append {
+                path: path.clone(),
+                text: text.clone(),
+            },
             (b"rm", [path]) => Self::Rm(path.clone()),
             (b"rmdir", [path]) => Self::Rmdir(path.clone()),
             (b"rmtree", [path]) => Self::Rmtree(path.clone()),
-            (b"mv", [from, to]) => Self::Mv { from: from.clone(), to: to.clone() },
-            (b"mkdir", [path]) => Self::Mkdir { path: path.clone(), mode: 0o755 },
-            (b"mkdir", [path, mode]) => Self::Mkdir { path: path.clone(), mode: octal(mode)? },
-            (b"chmod", [path, mode]) => Self::Chmod { path: path.clone(), mode: octal(mode)? },
-            (b"chown", [path, uid, gid]) => {
-                Self::Chown { path: path.clone(), uid: number(uid)?, gid: number(gid)? }
-            }
+            (b"mv", [from, to]) => Self::Mv {
+                from: from.clone(),
+                to: to.clone(),
+            },
+            (b"mkdir", [path]) => Self::Mkdir {
+                path: path.clone(),
+                mode: 0o755,
+            },
+            (b"mkdir", [path, mode]) => Self::Mkdir {
+                path: path.clone(),
+                mode: octal(mode)?,
+            },
+            (b"chmod", [path, mode]) => Self::Chmod {
+                path: path.clone(),
+                mode: octal(mode)?,
+            },
+            (b"chown", [path, uid, gid]) => Self::Chown {
+                path: path.clone(),
+                uid: number(uid)?,
+                gid: number(gid)?,
+            },
             (b"setxattr", [path, name, value]) => Self::Setxattr {
                 path: path.clone(),
                 name: String::from_utf8(name.clone()).ok()?,
                 value: value.clone(),
             },
             (b"setcap", [path]) => Self::Setcap(path.clone()),
-            (b"sparse", [path, size]) => Self::Sparse { path: path.clone(), size: number(size)? },
+            (b"sparse", [path, size]) => Self::Sparse {
+                path: path.clone(),
+                size: number(size)?,
+            },
             (b"mkfifo", [path]) => Self::Mkfifo(path.clone()),
             (b"socket", [path]) => Self::Socket(path.clone()),
-            (b"symlink", [target, path]) => {
-                Self::Symlink { target: target.clone(), path: path.clone() }
-            }
-            (b"link", [existing, path]) => {
-                Self::Link { existing: existing.clone(), path: path.clone() }
-            }
+            (b"symlink", [target, path]) => Self::Symlink {
+                target: target.clone(),
+                path: path.clone(),
+            },
+            (b"link", [existing, path]) => Self::Link {
+                existing: existing.clone(),
+                path: path.clone(),
+            },
             _ => return None,
         })
     }
@@ -229,13 +258,16 @@ fn octal(text: &[u8]) -> Option<u32> {
 
 /// The byte at `offset` of what `out` writes. Its period is prime, so that a lost or doubled
 /// block cannot hide.
-pub fn pattern_at(offset: u64) -> u8 {
+fn pattern_at(offset: u64) -> u8 {
     u8::try_from(offset % 251).expect("below 251")
 }
 
 /// `length` bytes of the pattern from `offset` on.
 pub fn pattern(offset: u64, length: usize) -> Vec<u8> {
-    (offset..).take(length).map(pattern_at).collect()
+    let period: Vec<u8> = (offset..).take(251).map(pattern_at).collect();
+    let mut pattern = period.repeat(length / period.len() + 1);
+    pattern.truncate(length);
+    pattern
 }
 
 #[cfg(test)]
@@ -243,7 +275,12 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Command, NotUnderstood> {
-        Command::parse(&line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>())
+        Command::parse(
+            &line
+                .split(' ')
+                .map(|word| word.as_bytes().to_vec())
+                .collect::<Vec<_>>(),
+        )
     }
 
     #[test]
@@ -252,12 +289,21 @@ mod tests {
             panic!("not file work");
         };
         assert_eq!(works.len(), 3);
-        assert_eq!(works[1], FileWork::Chmod { path: b"/a".to_vec(), mode: 0o4755 });
+        assert_eq!(
+            works[1],
+            FileWork::Chmod {
+                path: b"/a".to_vec(),
+                mode: 0o4755
+            }
+        );
     }
 
     #[test]
     fn what_is_not_in_the_vocabulary_is_named_in_the_error() {
         let error = parse("dance all night").unwrap_err();
-        assert_eq!(error.to_string(), "the probe does not understand `dance all night`");
+        assert_eq!(
+            error.to_string(),
+            "the probe does not understand `dance all night`"
+        );
     }
 }

@@ -6,7 +6,7 @@ mod path;
 mod read;
 mod write;
 
-use std::io::{BufReader, BufWriter, Read, Write as _};
+use std::io::{BufReader, BufWriter, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream as Connection;
@@ -99,15 +99,23 @@ fn help(connection: BorrowedFd<'_>, became: Result<(), Errno>, work: &Work) {
             Work::Read(path) => read::send(path, &mut to_host),
             Work::Write(path) => write::receive(path, &mut from_host).map(|()| false),
         });
-    let reply = match done {
-        Ok(missing) => Reply::Done { missing },
-        Err(Stop::Failed(failed)) => Reply::Failed(failed),
-        Err(Stop::Gone) => return,
-    };
-    if Frame::control(&reply).write(&mut to_host).is_ok() && to_host.flush().is_ok() {
-        let _ = connection.shutdown(Shutdown::Write);
-        discard(&mut from_host);
+    match done {
+        Ok(missing) => {
+            let _ = answer(&mut to_host, &Reply::Done { missing });
+        }
+        Err(Stop::Failed(failed)) => {
+            if answer(&mut to_host, &Reply::Failed(failed)).is_ok() {
+                let _ = connection.shutdown(Shutdown::Write);
+                discard(&mut from_host);
+            }
+        }
+        Err(Stop::Gone) => {}
     }
+}
+
+fn answer(to_host: &mut impl Write, reply: &Reply) -> Result<(), FrameError> {
+    Frame::control(reply).write(to_host)?;
+    Ok(to_host.flush()?)
 }
 
 /// A host that is still sending would otherwise see a broken connection instead of our answer.

@@ -26,7 +26,10 @@ use provider::probe::Command;
 const NOT_UNDERSTOOD: u8 = 64;
 
 fn main() -> ExitCode {
-    let args: Vec<Vec<u8>> = std::env::args_os().skip(1).map(OsStringExt::into_vec).collect();
+    let args: Vec<Vec<u8>> = std::env::args_os()
+        .skip(1)
+        .map(OsStringExt::into_vec)
+        .collect();
     // Not in the vocabulary: how `tree` asks itself for a process that left its parent.
     if let [verb, depth, file] = args.as_slice()
         && verb == b"daemonise"
@@ -68,7 +71,10 @@ fn run(command: Command) -> io::Result<()> {
         Command::Alloc(megabytes) => load::alloc(megabytes),
         Command::Forks(count) => load::forks(count),
         Command::Spin(time) => load::spin(time),
-        Command::Fill { path: to, megabytes } => load::fill(path(&to), megabytes),
+        Command::Fill {
+            path: to,
+            megabytes,
+        } => load::fill(path(&to), megabytes),
         Command::Read(from) => streams::read(path(&from)),
         Command::Files(works) => works.into_iter().try_for_each(files::work),
         Command::Manifest(of) => manifest::write(path(&of)),
@@ -81,7 +87,9 @@ fn path(bytes: &[u8]) -> &Path {
 }
 
 fn exit(result: io::Result<()>) -> ExitCode {
-    let Err(error) = result else { return ExitCode::SUCCESS };
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
     complain(&error);
     ExitCode::FAILURE
 }

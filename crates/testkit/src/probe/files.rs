@@ -15,7 +15,11 @@ pub(crate) fn work(work: FileWork) -> io::Result<()> {
         FileWork::Write { path: to, text } => fs_err::write(path(&to), text),
         FileWork::Append { path: to, text } => {
             let mut options = fs_err::OpenOptions::new();
-            options.create(true).append(true).open(path(&to))?.write_all(&text)
+            options
+                .create(true)
+                .append(true)
+                .open(path(&to))?
+                .write_all(&text)
         }
         FileWork::Rm(at) => fs_err::remove_file(path(&at)),
         FileWork::Rmdir(at) => fs_err::remove_dir(path(&at)),
@@ -29,16 +33,25 @@ pub(crate) fn work(work: FileWork) -> io::Result<()> {
         FileWork::Chown { path: at, uid, gid } => {
             fs_err::os::unix::fs::lchown(path(&at), Some(uid), Some(gid))
         }
-        FileWork::Setxattr { path: at, name, value } => setxattr(path(&at), &name, &value),
+        FileWork::Setxattr {
+            path: at,
+            name,
+            value,
+        } => setxattr(path(&at), &name, &value),
         FileWork::Setcap(at) => setxattr(path(&at), CAPABILITY_XATTR, &CAP_NET_BIND_SERVICE),
         FileWork::Sparse { path: at, size } => {
             let file = fs_err::File::create(path(&at))?;
             file.set_len(size)?;
-            file.file().write_all_at(SPARSE_END, size.saturating_sub(SPARSE_END.len() as u64))
+            file.file()
+                .write_all_at(SPARSE_END, size.saturating_sub(SPARSE_END.len() as u64))
         }
-        FileWork::Mkfifo(at) => {
-            Ok(rustix::fs::mknodat(CWD, path(&at), FileType::Fifo, Mode::from_raw_mode(0o644), 0)?)
-        }
+        FileWork::Mkfifo(at) => Ok(rustix::fs::mknodat(
+            CWD,
+            path(&at),
+            FileType::Fifo,
+            Mode::from_raw_mode(0o644),
+            0,
+        )?),
         // Closing it leaves its name behind.
         FileWork::Socket(at) => UnixListener::bind(path(&at)).map(drop),
         FileWork::Symlink { target, path: at } => {
@@ -54,5 +67,10 @@ fn chmod(path: &Path, mode: u32) -> io::Result<()> {
 }
 
 fn setxattr(path: &Path, name: &str, value: &[u8]) -> io::Result<()> {
-    Ok(rustix::fs::lsetxattr(path, name, value, XattrFlags::empty())?)
+    Ok(rustix::fs::lsetxattr(
+        path,
+        name,
+        value,
+        XattrFlags::empty(),
+    )?)
 }

@@ -1,14 +1,13 @@
 //! A tree of files as lines that can be compared.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use provider::probe::{LineKind, ManifestLine, escape, hash, print};
+use provider::probe::{LineKind, ManifestLine, escape, hash, hexadecimal, print};
 
 use crate::streams::say;
 
@@ -18,7 +17,10 @@ pub(crate) fn write(root: &Path) -> io::Result<()> {
     // By bytes: `Path` would sort by components.
     paths.sort_by(|a, b| a.as_os_str().as_bytes().cmp(b.as_os_str().as_bytes()));
     let mut seen = HashMap::new();
-    let lines = paths.iter().map(|path| line(root, path, &mut seen)).collect::<io::Result<Vec<_>>>()?;
+    let lines = paths
+        .iter()
+        .map(|path| line(root, path, &mut seen))
+        .collect::<io::Result<Vec<_>>>()?;
     say(print(&lines).as_bytes())
 }
 
@@ -34,10 +36,22 @@ fn walk(directory: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-fn line(root: &Path, path: &Path, seen: &mut HashMap<(u64, u64), String>) -> io::Result<ManifestLine> {
+fn line(
+    root: &Path,
+    path: &Path,
+    seen: &mut HashMap<(u64, u64), String>,
+) -> io::Result<ManifestLine> {
     let metadata = fs_err::symlink_metadata(path)?;
-    let below = path.strip_prefix(root).unwrap_or(path).as_os_str().as_bytes();
-    let name = if below.is_empty() { ".".to_owned() } else { escape(below) };
+    let below = path
+        .strip_prefix(root)
+        .unwrap_or(path)
+        .as_os_str()
+        .as_bytes();
+    let name = if below.is_empty() {
+        ".".to_owned()
+    } else {
+        escape(below)
+    };
     let kind = kind(&metadata);
     let plain = kind != LineKind::Directory;
     let hash = match kind {
@@ -46,7 +60,9 @@ fn line(root: &Path, path: &Path, seen: &mut HashMap<(u64, u64), String>) -> io:
         _ => None,
     };
     let same_as = if plain && metadata.nlink() > 1 {
-        let first = seen.entry((metadata.dev(), metadata.ino())).or_insert_with(|| name.clone());
+        let first = seen
+            .entry((metadata.dev(), metadata.ino()))
+            .or_insert_with(|| name.clone());
         Some(first.clone())
     } else {
         None
@@ -92,7 +108,9 @@ fn xattrs(path: &Path) -> io::Result<BTreeMap<String, String>> {
     };
     let mut found = BTreeMap::new();
     for name in names[..length].split(|byte| *byte == 0) {
-        let Ok(name) = std::str::from_utf8(name) else { continue };
+        let Ok(name) = std::str::from_utf8(name) else {
+            continue;
+        };
         if !ManifestLine::wants_xattr(name) {
             continue;
         }
@@ -101,11 +119,4 @@ fn xattrs(path: &Path) -> io::Result<BTreeMap<String, String>> {
         found.insert(name.to_owned(), hexadecimal(&value[..length]));
     }
     Ok(found)
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

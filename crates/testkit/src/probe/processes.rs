@@ -22,7 +22,7 @@ pub(crate) fn die(signal: i32) -> io::Result<()> {
 }
 
 pub(crate) fn tree(file: &Path) -> io::Result<()> {
-    let mut children = vec![
+    let mut children = [
         ourselves()?.arg("beat").arg(file).spawn()?,
         ourselves()?.args(["daemonise", "1"]).arg(file).spawn()?,
         ourselves()?.args(["daemonise", "2"]).arg(file).spawn()?,
@@ -49,7 +49,10 @@ pub(crate) fn daemonise(depth: &[u8], file: &Path) -> io::Result<()> {
 /// This program again, silent.
 fn ourselves() -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     Ok(command)
 }
 
@@ -58,7 +61,10 @@ pub(crate) fn sleeper() -> io::Result<Child> {
 }
 
 pub(crate) fn beat(file: &Path) -> io::Result<()> {
-    let mut file = fs_err::OpenOptions::new().create(true).append(true).open(file)?;
+    let mut file = fs_err::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(file)?;
     let line = format!("beat {}\n", std::process::id());
     loop {
         file.write_all(line.as_bytes())?;
@@ -71,7 +77,8 @@ pub(crate) fn counter(file: &Path) -> io::Result<()> {
     let file = fs_err::File::create(file)?;
     for value in 0u64.. {
         // Always as long as before, in one call: a reader never sees half of one.
-        file.file().write_all_at(format!("{token} {value:012}\n").as_bytes(), 0)?;
+        file.file()
+            .write_all_at(format!("{token} {value:012}\n").as_bytes(), 0)?;
         std::thread::sleep(BEAT);
     }
     Ok(())

@@ -138,8 +138,14 @@ pub(crate) fn door(name: &[u8]) -> io::Result<()> {
 
 pub(crate) fn identity() -> io::Result<()> {
     let identity = Identity {
-        hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        machine_id: fs_err::read_to_string("/etc/machine-id").unwrap_or_default().trim().to_owned(),
+        hostname: rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned(),
+        machine_id: fs_err::read_to_string("/etc/machine-id")
+            .unwrap_or_default()
+            .trim()
+            .to_owned(),
         random: random()?,
     };
     say(serde_json::to_string(&identity)?.as_bytes())

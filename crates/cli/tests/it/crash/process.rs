@@ -1,0 +1,95 @@
+//! Processes of the host, as `/proc` and the cgroups show them.
+
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A process by its number and its start, so that a number used again is not mistaken for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: i32,
+    started: u64,
+}
+
+impl Process {
+    pub(super) fn find(pid: i32) -> Option<Self> {
+        let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in the second field may hold anything, so count from its end.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let state = fields.next()?;
+        let started = fields.nth(18)?.parse().ok()?;
+        // A zombie does nothing any more; whether its parent collects it is not ours to say.
+        (!matches!(state, "Z" | "X")).then_some(Self { pid, started })
+    }
+
+    pub(super) fn is_alive(self) -> bool {
+        Self::find(self.pid) == Some(self)
+    }
+
+    pub(super) fn signal(self, signal: Signal) {
+        if self.is_alive() {
+            let _ = kill_process(Pid::from_raw(self.pid).unwrap(), signal);
+        }
+    }
+
+    /// As `kill -9`, and waits until it is gone.
+    pub(super) fn kill(self) {
+        self.signal(Signal::KILL);
+        within("a killed process is gone", Duration::from_secs(5), || {
+            !self.is_alive()
+        });
+    }
+}
+
+/// Every process whose program lies below a directory: a home's keepers.
+pub(super) fn running_from(directory: &str) -> Vec<Process> {
+    let Ok(entries) = fs_err::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok()?.parse().ok())
+        .filter(|pid: &i32| {
+            fs_err::read_link(format!("/proc/{pid}/exe"))
+                .is_ok_and(|program| program.starts_with(directory))
+        })
+        .filter_map(Process::find)
+        .collect()
+}
+
+/// Where the cgroup hierarchies are mounted, the unified one first.
+pub(super) fn hierarchies() -> Vec<String> {
+    let mounts = fs_err::read_to_string("/proc/self/mounts").unwrap();
+    let of = |kind: &str| {
+        mounts
+            .lines()
+            .filter(|line| line.split(' ').nth(2) == Some(kind))
+            .filter_map(|line| line.split(' ').nth(1).map(str::to_owned))
+            .collect::<Vec<_>>()
+    };
+    [of("cgroup2"), of("cgroup")].concat()
+}
+
+pub(super) fn within(what: &str, limit: Duration, mut check: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !check() {
+        assert!(begun.elapsed() < limit, "not within {limit:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits for a child; one that does not end in time is killed, and `None`.
+pub(super) fn wait_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        if begun.elapsed() > limit {
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

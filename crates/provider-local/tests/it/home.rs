@@ -1,0 +1,31 @@
+//! A home that goes away with its test, sandboxes and all.
+
+use camino::Utf8PathBuf;
+use provider::Provider as _;
+use nacre_provider_local::{Config, Local};
+
+#[derive(Debug)]
+pub(crate) struct TestHome {
+    pub(crate) path: Utf8PathBuf,
+}
+
+impl TestHome {
+    pub(crate) fn new(name: &str) -> Self {
+        assert!(rustix::process::geteuid().is_root(), "the local engine's tests run sandboxes and need root");
+        let path = Utf8PathBuf::from(format!("/tmp/nacre-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Self { path }
+    }
+
+    pub(crate) fn open(&self) -> Local {
+        Local::open(&Config::at(self.path.clone())).expect("the home opens")
+    }
+
+    pub(crate) async fn clear(&self) {
+        let local = self.open();
+        for sandbox in local.list(&[]).await.expect("the sandboxes can be listed") {
+            local.remove(sandbox.id).await.expect("a sandbox can be removed");
+        }
+        std::fs::remove_dir_all(&self.path).expect("the home can be removed");
+    }
+}

@@ -1,0 +1,5 @@
+//! The local engine, for real: it needs root, and says so when it has not.
+
+mod contract;
+mod home;
+mod sealed;
