@@ -23,6 +23,8 @@ pub(crate) enum StartError {
     Config(io::Error),
     #[error("the configuration makes no sense: {0}")]
     Malformed(serde_json::Error),
+    #[error("/dev/null cannot be used: {0}")]
+    Null(io::Error),
     #[error("cannot get ready to serve: {0}")]
     Setup(#[from] io::Error),
 }

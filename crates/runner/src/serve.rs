@@ -47,7 +47,7 @@ pub(crate) fn start() -> Result<(), StartError> {
         config: inherited.config,
         groups: Rc::new(Groups::new(inherited.cgroup)),
         reaper: Reaper::default(),
-        null: stdio::null()?,
+        null: stdio::null().map_err(StartError::Null)?,
         descriptors: raise_descriptors(),
     });
     inherited.listener.set_nonblocking(true)?;

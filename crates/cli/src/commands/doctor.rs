@@ -45,13 +45,13 @@ pub(crate) fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, CommandE
     })
 }
 
-/// Does what it can, says each before it does it, and names what worked.
+/// Does what it can, shows each while it does it, and names what worked.
 fn fix(app: &App, findings: &[Finding]) -> Vec<&'static str> {
     let mut fixed = Vec::new();
     for finding in findings {
         let Some(fix) = &finding.fix else { continue };
-        app.output
-            .note(&format!("{}: {}", finding.name, described(fix)));
+        let progress = app.output.progress("putting it right");
+        progress.say(&described(fix));
         match apply(fix) {
             Ok(()) => fixed.push(finding.name),
             Err(error) => app
@@ -172,8 +172,9 @@ fn summary(findings: &[Finding], tried: bool) -> String {
         1 => "1 thing is missing: sandboxes cannot run here yet".to_owned(),
         _ => format!("{count} things are missing: sandboxes cannot run here yet"),
     };
-    let can_fix = findings.iter().any(|finding| finding.fix.is_some());
-    if can_fix && !tried {
+    let wants_fixing =
+        |finding: &Finding| finding.status != FindingStatus::Info && finding.fix.is_some();
+    if !tried && findings.iter().any(wants_fixing) {
         format!("{first}; `nacre doctor --fix` puts right what it can")
     } else {
         first

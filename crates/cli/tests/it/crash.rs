@@ -1,5 +1,6 @@
 //! `kill -9` of any nacre process, at any point, and what the next start makes of it.
 
+mod chance;
 mod client;
 mod invariants;
 mod keeper;

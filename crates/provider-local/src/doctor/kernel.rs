@@ -19,6 +19,7 @@ use crate::netns::Pool;
 use crate::{Config, sys};
 
 const NEWER: &str = "run a newer kernel, or one that its packager built with this";
+const CONFINED: &str = "run nacre outside whatever confines it, such as a container: it is not allowed to do this";
 
 pub(super) fn version() -> Finding {
     let uname = rustix::system::uname();
@@ -42,7 +43,7 @@ pub(super) fn examine(config: &Config) -> Vec<Finding> {
         Ok(_) => Finding::ok("overlayfs", "there"),
         Err(Errno::NODEV) => Finding::missing("overlayfs", "not in this kernel", "load it with `modprobe overlay`")
             .fixed_by(Fix::Module("overlay")),
-        Err(error) => Finding::missing("overlayfs", error.to_string(), NEWER),
+        Err(error) => tried("overlayfs", "", Err(error.into()), NEWER),
     });
     findings
 }
@@ -56,23 +57,27 @@ pub(super) fn examine_with(config: &Config, scratch: &Scratch) -> Vec<Finding> {
             format!("not in this kernel ({error})"),
             "run Linux 6.13 or newer: older ones take layers by path only",
         ),
-        Err(Overlay::Mount(error)) => Finding::missing(
-            "overlay layers by descriptor",
-            format!("the home's file system cannot hold a sandbox's disk: {error}"),
-            "set NACRE_HOME to a directory on ext4, xfs or btrfs",
-        ),
+        Err(Overlay::Mount(error)) => {
+            let advice = "set NACRE_HOME to a directory on ext4, xfs or btrfs, which can hold a sandbox's disk";
+            tried("overlay layers by descriptor", "", Err(error), advice)
+        }
     };
-    let mapped = Layout::detect().map_err(io::Error::other).and_then(|layout| {
-        let idle = Idle::start(&layout.unified)?;
-        map_ids(&idle.map_ids(ranges::free(config))?, scratch.path())
-    });
-    let advice = "set NACRE_HOME to a directory on ext4, xfs or btrfs, whose ids can be mapped";
-    vec![by_descriptor, tried("id-mapped mounts", "one made, on the home's file system", mapped, advice)]
+    // A child to take the map from is to be had only where there is a cgroup for it.
+    let mapped = match Layout::detect().map(|layout| Idle::start(&layout.unified)) {
+        Ok(Ok(idle)) => {
+            let result = idle.map_ids(ranges::free(config)).and_then(|users| map_ids(&users, scratch.path()));
+            let advice = "set NACRE_HOME to a directory on ext4, xfs or btrfs, whose ids can be mapped";
+            tried("id-mapped mounts", "one made, on the home's file system", result, advice)
+        }
+        _ => Finding::info("id-mapped mounts", "not tried: something above is missing"),
+    };
+    vec![by_descriptor, mapped]
 }
 
 fn tried(name: &'static str, good: &str, result: io::Result<()>, advice: &str) -> Finding {
     match result {
         Ok(()) => Finding::ok(name, good),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Finding::missing(name, error.to_string(), CONFINED),
         Err(error) => Finding::missing(name, error.to_string(), advice),
     }
 }
@@ -122,10 +127,9 @@ fn processes(config: &Config, layout: &Layout) -> Vec<Finding> {
         Err(error) => {
             let advice = match error.raw_os_error() {
                 Some(libc::ENOSPC | libc::EUSERS) => "raise user.max_user_namespaces with sysctl",
-                Some(libc::EPERM) => "run nacre outside whatever confines it: it may not make namespaces",
                 _ => NEWER,
             };
-            return vec![Finding::missing(START, error.to_string(), advice)];
+            return vec![tried(START, "", Err(error), advice)];
         }
     };
     let users = idle.map_ids(ranges::free(config)).map(|_| ());

@@ -88,7 +88,7 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     findings.extend(ranges::examine(config));
     findings.extend(limits::examine());
     if geteuid().is_root() {
-        findings.extend(as_root(config, place));
+        as_root(config, place, &mut findings);
     } else {
         findings.push(Finding::info("the rest of the kernel", "not tried: that takes root"));
     }
@@ -97,10 +97,10 @@ pub fn examine(config: &Config) -> Vec<Finding> {
 }
 
 /// What only root can try.
-fn as_root(config: &Config, place: Option<Utf8PathBuf>) -> Vec<Finding> {
-    let mut findings = kernel::examine(config);
+fn as_root(config: &Config, place: Option<Utf8PathBuf>, findings: &mut Vec<Finding>) {
+    findings.extend(kernel::examine(config));
     // Where nothing can be written, the home's own finding says so.
-    let Some(place) = place else { return findings };
+    let Some(place) = place else { return };
     scratch::sweep(config, &place);
     let scratch = match Scratch::new(&place) {
         Ok(scratch) => scratch,
@@ -110,7 +110,7 @@ fn as_root(config: &Config, place: Option<Utf8PathBuf>) -> Vec<Finding> {
                 format!("cannot make a directory in {place}: {error}"),
                 "set NACRE_HOME to a directory on a disk that can be written",
             ));
-            return findings;
+            return;
         }
     };
     findings.extend(kernel::examine_with(config, &scratch));
@@ -120,5 +120,4 @@ fn as_root(config: &Config, place: Option<Utf8PathBuf>) -> Vec<Finding> {
     } else {
         Finding::info("a sandbox", "not tried: something above is missing")
     });
-    findings
 }

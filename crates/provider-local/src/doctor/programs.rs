@@ -37,7 +37,8 @@ fn version(program: &str, argument: &str) -> Option<String> {
         .stderr(Stdio::null())
         .output()
         .ok()?;
-    ran.status.success().then(|| number(&String::from_utf8_lossy(&ran.stdout)))
+    // Some say their version and then complain about something else.
+    Some(number(&String::from_utf8_lossy(&ran.stdout))).filter(|version| !version.is_empty())
 }
 
 /// The first word of the first line that looks like a version, or the whole line.

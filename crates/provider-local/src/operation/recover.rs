@@ -17,10 +17,16 @@ impl Engine {
     pub(crate) fn recover(&self) -> Result<(), ProviderError> {
         for (intent, held) in intent::abandoned(&self.home)? {
             tracing::info!(?intent, "finishing what an earlier process left");
-            self.recover_one(&intent)?;
-            held.done();
+            // One that cannot be finished now (on a full disk, say) must not keep people from the
+            // command that helps; it stays for the next start.
+            match self.recover_one(&intent) {
+                Ok(()) => held.done(),
+                Err(error) => tracing::warn!(%error, ?intent, "could not finish what an earlier process left"),
+            }
         }
-        crate::trash::empty(&self.home)?;
+        if let Err(error) = crate::trash::empty(&self.home) {
+            tracing::warn!(%error, "could not empty the trash");
+        }
         let marker = self.home.path("run/host_boot");
         let boot = host_boot();
         let last = fs::read_to_string(&marker).unwrap_or_default();
@@ -34,6 +40,16 @@ impl Engine {
     }
 
     fn recover_one(&self, intent: &Intent) -> Result<(), ProviderError> {
+        // Others may want to work on the same sandbox meanwhile.
+        let _lock = match intent {
+            Intent::Pause { sandbox } | Intent::Resume { sandbox } | Intent::Stop { sandbox, .. } | Intent::Remove { sandbox } => {
+                match self.home.lock_sandbox(*sandbox) {
+                    Err(ProviderError::NotFound { .. }) => None,
+                    other => Some(other?),
+                }
+            }
+            Intent::Create { .. } | Intent::Capture { .. } | Intent::Fork { .. } | Intent::Import { .. } => None,
+        };
         match intent {
             Intent::Create { sandbox } => match Record::find(&self.home, *sandbox)? {
                 Some(record) if record.state == State::Running => Ok(()),

@@ -13,10 +13,18 @@ impl Engine {
             other => other?,
         };
         let record = Record::find(&self.home, id)?;
-        let intent = Intent::Remove { sandbox: id }.declare(&self.home)?;
+        let intent = match (Intent::Remove { sandbox: id }).declare(&self.home) {
+            Ok(intent) => Some(intent),
+            // On a full disk nothing can be written down, and removing is what helps. Killed on the
+            // way, it has to be asked for again.
+            Err(ProviderError::Refused { .. }) => None,
+            Err(error) => return Err(error),
+        };
         model::failpoint::hit("remove.intended");
         self.remove_declared(id, record.as_ref())?;
-        intent.done();
+        if let Some(intent) = intent {
+            intent.done();
+        }
         Ok(())
     }
 

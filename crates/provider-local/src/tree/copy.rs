@@ -123,16 +123,38 @@ fn copy_data(from: &OwnedFd, to: &OwnedFd, size: u64) -> io::Result<()> {
             Err(error) => return Err(error.into()),
         };
         let end = seek(from, SeekFrom::Hole(start))?.min(size);
-        let (mut source, mut sink) = (start, start);
-        while source < end {
-            let left = usize::try_from(end - source).unwrap_or(usize::MAX);
-            if copy_file_range(from, Some(&mut source), to, Some(&mut sink), left)? == 0 {
-                break;
-            }
-        }
+        copy_extent(from, to, start, end)?;
         at = end.max(start + 1);
     }
     Ok(rustix::fs::ftruncate(to, size)?)
+}
+
+fn copy_extent(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> io::Result<()> {
+    let (mut source, mut sink) = (start, start);
+    while source < end {
+        let left = usize::try_from(end - source).unwrap_or(usize::MAX);
+        match copy_file_range(from, Some(&mut source), to, Some(&mut sink), left) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            // Between file systems, as when flattening an overlay, through our own memory.
+            Err(rustix::io::Errno::XDEV | rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut buffer = vec![0u8; 256 << 10];
+    while source < end {
+        let wanted = usize::try_from(end - source).unwrap_or(usize::MAX).min(buffer.len());
+        let read = rustix::io::pread(from, &mut buffer[..wanted], source)?;
+        if read == 0 {
+            return Ok(());
+        }
+        let mut written = 0;
+        while written < read {
+            written += rustix::io::pwrite(to, &buffer[written..read], source + written as u64)?;
+        }
+        source += read as u64;
+    }
+    Ok(())
 }
 
 fn own(target: &OwnedFd, name: &CStr, stat: &Stat) -> io::Result<()> {

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 
+use super::output::next_line;
 use super::wait::{fast, soon};
-use super::world::{Guest, World, next_line, refused};
+use super::world::{Guest, World, refused};
 use crate::probe::pattern;
 use crate::{Capability, Exec, ExecInput, ProviderError, Stream};
 

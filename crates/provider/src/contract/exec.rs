@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::output::{first_refusal, next_line};
 use super::wait::{eventually, soon};
-use super::world::{World, first_refusal, next_line, refused};
+use super::world::{World, refused};
 use crate::probe::pattern;
-use crate::{Exec, ExecInput, ExecOutput, ExecSpec, Exit, Finished, SandboxSpec, WindowSize};
+use crate::{Exec, ExecInput, ExecSpec, Exit, Finished, SandboxSpec, WindowSize};
 
 /// Much more than any pipe, socket or queue on the way holds.
 const MUCH: u64 = 32 << 20;
@@ -417,26 +418,5 @@ pub async fn fifty_commands_run_at_once(world: &World<'_>) {
     for (number, exec) in started.into_iter().enumerate().rev() {
         let done = soon("one of fifty", exec.finish()).await.expect("an exit");
         assert_eq!(String::from_utf8_lossy(&done.stdout), number.to_string());
-    }
-}
-
-impl Exec {
-    /// Everything up to the exit, without a word on the input.
-    async fn finish_reading(mut self) -> Finished {
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        loop {
-            match self.output.recv().await {
-                Some(Ok(ExecOutput::Stdout(bytes))) => stdout.extend_from_slice(&bytes),
-                Some(Ok(ExecOutput::Stderr(bytes))) => stderr.extend_from_slice(&bytes),
-                Some(Ok(ExecOutput::Exit(exit))) => {
-                    return Finished {
-                        exit,
-                        stdout,
-                        stderr,
-                    };
-                }
-                other => panic!("no exit, but {other:?}"),
-            }
-        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use super::host::HostDirectory;
 use super::wait::soon;
 use super::world::{Guest, HOME, World, refused};
 use crate::probe::{hash, pattern};
@@ -315,40 +316,6 @@ pub async fn a_link_out_of_the_sandbox_is_never_followed_on_the_host(world: &Wor
         let _ = write(&guest, HOME, None, vec![(over, planted())]).await;
     }
     host.is_untouched();
-}
-
-/// A directory on the machine that runs the suite.
-struct HostDirectory(std::path::PathBuf);
-
-impl HostDirectory {
-    const SECRET: &[u8] = b"of the host, and nobody else's";
-
-    fn new(name: &str) -> Self {
-        let directory = std::env::temp_dir().join(name);
-        fs_err::create_dir_all(&directory).expect("a temporary directory");
-        fs_err::write(directory.join("secret"), Self::SECRET).expect("a file in it");
-        Self(directory)
-    }
-
-    fn path(&self) -> String {
-        self.0
-            .to_str()
-            .expect("temporary directories have plain names")
-            .to_owned()
-    }
-
-    fn is_untouched(&self) {
-        let names = fs_err::read_dir(&self.0).expect("it is there").count();
-        assert_eq!(names, 1, "something was written on the host");
-        let secret = fs_err::read(self.0.join("secret")).expect("it is there");
-        assert_eq!(secret, Self::SECRET);
-    }
-}
-
-impl Drop for HostDirectory {
-    fn drop(&mut self) {
-        let _ = fs_err::remove_dir_all(&self.0);
-    }
 }
 
 fn file(path: &str, mode: u32) -> FileEntry {

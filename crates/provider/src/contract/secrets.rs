@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use model::{Id, SnapshotId, SnapshotKind, SystemClock};
 
+use super::output::first_refusal;
 use super::wait::soon;
-use super::world::{Guest, HOME, World, first_refusal};
+use super::world::{Guest, HOME, World};
 use crate::{
     Capability, ExecSpec, FileEntry, FileKind, Origin, ProviderError, SandboxId, SandboxSpec,
     files_from,

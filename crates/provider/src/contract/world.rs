@@ -8,8 +8,8 @@ use super::Harness;
 use super::wait::{eventually, soon};
 use crate::probe::{Identity, LineKind, ManifestLine};
 use crate::{
-    Alive, Capability, Exec, ExecOutput, ExecSpec, Finished, Origin, Provider, ProviderError,
-    Receipt, Sandbox, SandboxId, SandboxSpec, SandboxState,
+    Alive, Capability, Exec, ExecSpec, Finished, Origin, Provider, ProviderError, Receipt, Sandbox,
+    SandboxId, SandboxSpec, SandboxState,
 };
 
 /// Where a clause works in a sandbox: on its disk, in no snapshot's way, open to every user.
@@ -344,21 +344,6 @@ impl Guest<'_> {
     }
 }
 
-/// The rest of a stream's first line of output.
-pub(super) async fn next_line(exec: &mut Exec) -> String {
-    let mut line = Vec::new();
-    let read = async {
-        while !line.ends_with(b"\n") {
-            match exec.output.recv().await {
-                Some(Ok(ExecOutput::Stdout(bytes))) => line.extend_from_slice(&bytes),
-                other => panic!("no line, but {other:?}"),
-            }
-        }
-    };
-    soon("a line of output", read).await;
-    String::from_utf8_lossy(&line).into_owned()
-}
-
 /// An error of the kind `Refused`.
 pub(super) fn refused<T>(what: &str, result: Result<T, ProviderError>) {
     match result {
@@ -373,16 +358,6 @@ pub(super) fn not_found<T>(what: &str, result: Result<T, ProviderError>) {
         Err(ProviderError::NotFound { .. }) => {}
         Err(other) => panic!("{what}: should be not found, but {other:?}"),
         Ok(_) => panic!("{what}: should be not found"),
-    }
-}
-
-/// A start that may be refused at once, or in the place of the first output.
-pub(super) async fn first_refusal(
-    started: Result<Exec, ProviderError>,
-) -> Result<(), ProviderError> {
-    match soon("the first output", started?.output.recv()).await {
-        Some(Err(error)) => Err(error),
-        _ => Ok(()),
     }
 }
 

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
-use super::disk::Who;
 use super::machine::Machine;
+use super::node::Who;
 use super::process::{End, Process};
 use crate::probe::{self, Command, escape};
 use crate::{EXEC_QUEUE, Exec, ExecInput, ExecOutput, ExecSpec, Exit, ProviderError, WindowSize};

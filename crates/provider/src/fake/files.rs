@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::disk::{Content, Disk, Errno, Inode, Kind, Node, Who};
+use super::disk::Disk;
 use super::exec::who;
 use super::machine::{Inside, Machine};
+use super::node::{Content, Errno, Inode, Kind, Node, Who};
 use crate::probe::escape;
 use crate::{EXEC_QUEUE, FileEntry, FileEvent, FileKind, FileStream, ProviderError};
 

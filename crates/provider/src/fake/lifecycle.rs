@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use model::{Id, SnapshotId, SnapshotKind, Timestamp};
 use tokio::time::Instant;
 
-use super::disk::{Content, Disk, Who};
+use super::disk::Disk;
 use super::machine::{Inside, Machine};
+use super::node::{Content, Who};
 use super::{Held, Inner, Record, State, tree};
 use crate::{
     Ensured, Expected, Kept, Origin, ProviderError, Receipt, Sandbox, SandboxId, SandboxSpec,

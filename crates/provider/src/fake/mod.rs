@@ -13,6 +13,7 @@ mod files;
 mod keep;
 mod lifecycle;
 mod machine;
+mod node;
 mod process;
 mod provider;
 mod tree;

@@ -10,8 +10,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::disk::{Content, Disk, Who};
+use super::disk::Disk;
 use super::machine::Inside;
+use super::node::{Content, Who};
 use super::tree;
 use crate::probe::{BEAT, Command, Identity, NotUnderstood, pattern, print};
 use crate::{ExecOutput, ProviderError, WindowSize};

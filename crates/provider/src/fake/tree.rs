@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::disk::{Content, Disk, Errno, Inode, Kind, Node, Who};
+use super::disk::Disk;
+use super::node::{Content, Errno, Inode, Kind, Node, Who};
 use crate::probe::{
     self, CAP_NET_BIND_SERVICE, CAPABILITY_XATTR, FileWork, LineKind, ManifestLine, SPARSE_END,
 };

@@ -29,7 +29,7 @@ impl Stage {
         self.has_its_files(&self.bystander);
     }
 
-    fn faults(&self) -> Vec<String> {
+    pub(super) fn faults(&self) -> Vec<String> {
         let records = self.records();
         let mut wrong = self.leftovers();
         wrong.extend(self.loose_claims(&records));
@@ -103,6 +103,13 @@ impl Stage {
             }
         }
         for (id, record) in self.records() {
+            if let Some(snapshot) = record["state"]["stopped"]["snapshot"].as_str()
+                && !self.snapshot_record(snapshot).is_object()
+            {
+                wrong.push(format!(
+                    "{id} leads to a snapshot that is not there: {snapshot}"
+                ));
+            }
             match &record["state"] {
                 Value::Null => wrong.push(format!("no record: sandboxes/{id}")),
                 Value::String(state) if state == "creating" => {
@@ -176,6 +183,12 @@ impl Stage {
             }
         }
         wrong
+    }
+
+    /// By the id that people see, which begins with provider and kind.
+    pub(super) fn snapshot_record(&self, id: &str) -> Value {
+        let file = id.rsplit(':').next().unwrap_or(id);
+        self.json(&format!("snapshots/{file}.json"))
     }
 
     fn names(&self, directory: &str) -> Vec<String> {

@@ -1,1 +1,92 @@
+//! The host goes down and comes up again: every process is gone and the boot id is another.
 
+use super::stage::Stage;
+use crate::world::text;
+
+#[test]
+fn after_a_restart_of_the_host_every_disk_is_recovered() {
+    let stage = Stage::new();
+    let running = stage.victim(None);
+    let sandbox = |name: &str| {
+        let id = text(&stage.ok(&["sandbox", "create", "--from", "host", "--name", name])["id"]);
+        stage.fill(&id);
+        id
+    };
+    let (paused, ended, stopped) = (sandbox("paused"), sandbox("ended"), sandbox("stopped"));
+    stage.ok(&["sandbox", "pause", &paused]);
+    stage.runner(&ended).kill();
+    let last = text(&stage.ok(&["sandbox", "stop", &stopped])["snapshot"]);
+    // One more, whose making was under way.
+    stage.dies_at(
+        "create.launched",
+        &["sandbox", "create", "--from", "host", "--name", "half"],
+    );
+
+    host_restarts(&stage);
+    stage.restart();
+    for id in [&running, &ended, &stage.bystander] {
+        assert_eq!(stage.status(id).as_deref(), Some("stopped"));
+        let snapshot = text(&stage.ok(&["sandbox", "show", id])["state"]["snapshot"]);
+        assert_eq!(
+            stage.ok(&["snapshot", "show", &snapshot])["recovered"],
+            true
+        );
+        stage.snapshot_has_the_files(&snapshot);
+    }
+    assert_eq!(stage.status(&stopped).as_deref(), Some("stopped"));
+    assert_eq!(
+        stage.ok(&["sandbox", "stop", &stopped])["snapshot"],
+        last.as_str()
+    );
+    stage.snapshot_has_the_files(&last);
+    assert_eq!(stage.restart().len(), 5, "the half-made one is gone");
+
+    assert_eq!(
+        (stage.status(&paused).as_deref(), &*stage.kept(&paused)),
+        (Some("paused"), "disk")
+    );
+    assert_eq!(stage.ok(&["sandbox", "resume", &paused])["kept"], "disk");
+    stage.is_usable_to_the_end(&paused);
+    assert_eq!(stage.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn killed_while_it_recovers_disks_the_next_start_goes_on() {
+    let stage = Stage::new();
+    let id = stage.victim(None);
+    host_restarts(&stage);
+    for point in [
+        "stop.intended",
+        "stop.sealed",
+        "stop.recorded",
+        "stop.buried",
+    ] {
+        // Either of the two disks may be the one at which it dies.
+        stage.run(Some(point), &["sandbox", "ls"]);
+    }
+    stage.restart();
+    for id in [&id, &stage.bystander] {
+        let snapshot = text(&stage.ok(&["sandbox", "show", id])["state"]["snapshot"]);
+        assert_eq!(
+            stage.ok(&["snapshot", "show", &snapshot])["recovered"],
+            true
+        );
+        stage.snapshot_has_the_files(&snapshot);
+    }
+    assert_eq!(stage.snapshots().len(), 2);
+    assert_eq!(stage.faults(), Vec::<String>::new());
+}
+
+fn host_restarts(stage: &Stage) {
+    stage.kill_everything();
+    let another = "00000000-0000-4000-8000-000000000000";
+    fs_err::write(stage.home("run/host_boot"), another).unwrap();
+    for entry in fs_err::read_dir(stage.home("sandboxes")).unwrap() {
+        let path = entry.unwrap().path().join("keeper.json");
+        if let Ok(text) = fs_err::read_to_string(&path) {
+            let mut running: serde_json::Value = serde_json::from_str(&text).unwrap();
+            running["host_boot"] = another.into();
+            fs_err::write(path, running.to_string()).unwrap();
+        }
+    }
+}

@@ -247,6 +247,22 @@ impl Stage {
             .is_ok_and(|events| events.contains("frozen 1"))
     }
 
+    /// What runs in it, as the host sees it: each with its arguments.
+    pub(super) fn commands(&self, id: &str) -> Vec<String> {
+        let top = self.cgroup(id);
+        let below = fs_err::read_dir(&top).into_iter().flatten().flatten();
+        let groups = below
+            .map(|entry| entry.path().display().to_string())
+            .chain([top]);
+        let pids =
+            groups.filter_map(|group| fs_err::read_to_string(format!("{group}/cgroup.procs")).ok());
+        pids.collect::<String>()
+            .lines()
+            .filter_map(|pid| fs_err::read_to_string(format!("/proc/{pid}/cmdline")).ok())
+            .map(|command| command.replace('\0', " "))
+            .collect()
+    }
+
     /// The names below the home's directory of each hierarchy.
     pub(super) fn cgroups(&self) -> Vec<String> {
         let mut found = Vec::new();

@@ -20,6 +20,7 @@ use wire::Raw;
 use wire::frame::{Channel, FrameError, MAX_CONTROL, read_frame, write_frame};
 use wire::guest;
 
+use crate::error::chain;
 use crate::{
     Capabilities, Capability, ExecSpec, Exit, FileEntry, FileKind, ProviderError, SandboxId,
     SandboxSpec, WindowSize,
@@ -121,7 +122,7 @@ impl From<ProviderError> for Failure {
             ProviderError::Throttled { retry_after } => Self::Throttled(retry_after),
             ProviderError::Unavailable { operation, source } => Self::Unavailable {
                 operation,
-                cause: source.to_string(),
+                cause: chain(source.as_ref()),
             },
         }
     }

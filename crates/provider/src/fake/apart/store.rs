@@ -11,8 +11,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wire::Raw;
 
-use crate::fake::disk::{Content, Disk, Inode, Kind, Node};
+use crate::fake::disk::Disk;
 use crate::fake::keep::Keep;
+use crate::fake::node::{Content, Inode, Kind, Node};
 use crate::fake::{Fake, Held, Record, State};
 use crate::{ProviderError, SandboxId, SandboxState};
 

@@ -1,1 +1,0 @@
-//! `nacre bench`: how long sandboxes take, beside their peers.

@@ -1,0 +1,110 @@
+use std::time::{Duration, Instant};
+
+use provider::{Provider as _, SandboxId};
+
+use super::super::census::{is_keeper, processes};
+use super::super::machine::{kibibytes, memory, text};
+use super::super::stats::{Samples, number};
+use super::{Bench, limited};
+use crate::error::CommandError;
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// Sandboxes in which nothing happens, all at once: what each costs.
+pub(in super::super) async fn run(bench: &mut Bench) -> Result<(), CommandError> {
+    let local = bench.local.clone();
+    let count = bench.runs.idle;
+    local.warm_up();
+    // What the first one makes is shared by all.
+    let first = local.create(&limited()).await?;
+    local.remove(first.id).await?;
+    settle().await;
+
+    let before = memory("MemAvailable").unwrap_or(0);
+    let begun = Instant::now();
+    let mut ids = Vec::with_capacity(count);
+    for _ in 0..count {
+        bench.interrupt.check().await?;
+        ids.push(local.create(&limited()).await?.id);
+    }
+    let mut up = Samples::default();
+    up.add(begun.elapsed());
+    settle().await;
+    let after = memory("MemAvailable").unwrap_or(0);
+    let cost = cost(bench, &ids).await?;
+
+    let begun = Instant::now();
+    for id in ids {
+        bench.interrupt.check().await?;
+        local.remove(id).await?;
+    }
+    let mut down = Samples::default();
+    down.add(begun.elapsed());
+
+    let each = |bytes: u64| number(bytes) / number(count as u64) / MIB;
+    let name = |what: &str| format!("idle_{count}: {what}");
+    let machine = each(before.saturating_sub(after));
+    let report = &mut bench.report;
+    report.times(&name("all up"), &up);
+    report.times(&name("all removed"), &down);
+    report.value(&name("memory each, by MemAvailable"), machine, "MiB");
+    report.value(
+        &name("memory each, Pss of its processes"),
+        each(cost.pss),
+        "MiB",
+    );
+    report.value(
+        &name("largest keeper's resident set"),
+        number(cost.keeper_max) / MIB,
+        "MiB",
+    );
+    report.value(&name("keepers counted"), number(cost.keepers), "processes");
+    report.goal(&name("memory each"), "MemAvailable", machine, 8.0, "MiB");
+    report.goal(&name("memory each"), "Pss", each(cost.pss), 8.0, "MiB");
+    report.goal(
+        &name("largest keeper"),
+        "Rss",
+        number(cost.keeper_max) / MIB,
+        2.0,
+        "MiB",
+    );
+    Ok(())
+}
+
+/// The kernel frees and accounts some things a little later.
+async fn settle() {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+#[derive(Debug, Default)]
+struct Cost {
+    /// Of keepers and runners; what processes share is divided among them.
+    pss: u64,
+    keepers: u64,
+    keeper_max: u64,
+}
+
+async fn cost(bench: &Bench, ids: &[SandboxId]) -> Result<Cost, CommandError> {
+    let mut cost = Cost::default();
+    for process in processes(&bench.home) {
+        if !is_keeper(&bench.home, process.pid) {
+            continue;
+        }
+        let rollup = text(&format!("/proc/{}/smaps_rollup", process.pid));
+        let resident = kibibytes(&rollup, "Rss").unwrap_or(0);
+        cost.pss += kibibytes(&rollup, "Pss").unwrap_or(0);
+        cost.keepers += 1;
+        cost.keeper_max = cost.keeper_max.max(resident);
+    }
+    for id in ids {
+        let pid = bench.local.show(*id).await?.pid.ok_or_else(|| {
+            CommandError::failed(format!(
+                "sandbox {id} has no processes, though nobody ended it"
+            ))
+        })?;
+        // Its program is the sandbox's own view of the file, so that it is not counted above.
+        let rollup = text(&format!("/proc/{pid}/smaps_rollup"));
+        cost.pss += kibibytes(&rollup, "Pss").unwrap_or(0);
+    }
+    Ok(cost)
+}

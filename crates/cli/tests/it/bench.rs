@@ -1,0 +1,44 @@
+//! The benchmark as a command: that it works and leaves nothing, never how fast anything is.
+
+use serde_json::Value;
+
+use crate::world::World;
+
+#[test]
+fn a_quick_benchmark_has_every_figure_and_leaves_nothing() {
+    let world = World::new();
+    let report = world.ok(&["bench", "sandbox", "--quick", "--only", "create_exec,exec"]);
+    assert_eq!(report["quick"], true);
+    for name in ["create_exec", "create", "exec"] {
+        let operation = named(&report["operations"], name);
+        assert_eq!(operation["n"], 5, "{operation}");
+        for figure in ["min_ms", "p50_ms", "p95_ms", "p99_ms"] {
+            let ms = operation[figure].as_f64();
+            assert!(ms.is_some_and(|ms| ms > 0.0), "{figure} in {operation}");
+        }
+    }
+    for peer in ["bubblewrap", "runc", "crun", "podman", "docker"] {
+        let peer = named(&report["peers"], peer);
+        let measured = !peer["operations"].as_array().unwrap().is_empty();
+        assert!(measured || peer["reason"].is_string(), "{peer}");
+    }
+    assert_eq!(report["goals"].as_array().map(Vec::len), Some(3));
+    assert!(report["machine"]["cores"].as_u64() >= Some(1), "{report}");
+    assert_eq!(report["failures"], Value::Array(Vec::new()));
+    let left: Vec<_> = world.nacre.home.path().read_dir_utf8().unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn an_operation_that_is_none_is_wrong_usage() {
+    let ran = World::new().run(&["bench", "sandbox", "--only", "nonsense"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+}
+
+fn named<'a>(list: &'a Value, name: &str) -> &'a Value {
+    let found = list.as_array().into_iter().flatten();
+    found
+        .into_iter()
+        .find(|item| item["name"] == name)
+        .unwrap_or_else(|| panic!("{name} is not in {list}"))
+}
