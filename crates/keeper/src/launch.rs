@@ -63,12 +63,12 @@ pub(crate) fn launch(order: Launch, network: Option<OwnedFd>) -> Result<(Serving
     let listener = socket_in(&directory, "keeper.sock", 0o600).map_err(at("keeper socket"))?;
     let handle = Handle { order, directory, pid, pidfd, unmounted };
     handle.record().map_err(at("recording the process"))?;
-    Ok((Serving::new(handle, listener, forwards), Launched { pid }))
+    Ok((Serving::new(handle, listener, forwards, false), Launched { pid }))
 }
 
 /// Takes over a running sandbox whose keeper was killed. Its doors are opened anew under the same
 /// names.
-pub(crate) fn adopt(order: Launch) -> Result<(Serving, Launched), Failed> {
+pub(crate) fn adopt(order: Launch, paused: bool) -> Result<(Serving, Launched), Failed> {
     let at = |stage: &'static str| move |error: io::Error| (stage, error);
     let directory = open_directory(&order.dir).map_err(at("sandbox directory"))?;
     let running: Running = std::fs::read(format!("{}/keeper.json", order.dir))
@@ -93,11 +93,14 @@ pub(crate) fn adopt(order: Launch) -> Result<(Serving, Launched), Failed> {
     // A port that something inside took meanwhile stays with it; the sandbox itself is fine.
     let forwards = forward::listen(&order.forwards).unwrap_or_default();
     enter_network(&outer).map_err(at("leaving the network namespace"))?;
+    if !paused && cgroup::is_frozen(&order.cgroups) {
+        cgroup::thaw(&order.cgroups).map_err(at("thawing"))?;
+    }
     let listener = socket_in(&directory, "keeper.sock", 0o600).map_err(at("keeper socket"))?;
     let handle = Handle { order, directory, pid: running.pid, pidfd, unmounted };
     handle.record().map_err(at("recording the process"))?;
     let launched = Launched { pid: running.pid };
-    let mut serving = Serving::new(handle, listener, forwards);
+    let mut serving = Serving::new(handle, listener, forwards, paused);
     serving.reopen_doors();
     Ok((serving, launched))
 }

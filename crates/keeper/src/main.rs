@@ -59,8 +59,8 @@ fn start(host: &OwnedFd) -> Result<serve::Serving, inside::Failed> {
             let (serving, launched) = launch::launch(order, fds.into_iter().next())?;
             (serving, launched, true)
         }
-        Start::Adopt(order) => {
-            let (serving, launched) = launch::adopt(order)?;
+        Start::Adopt { order, paused } => {
+            let (serving, launched) = launch::adopt(order, paused)?;
             (serving, launched, false)
         }
     };

@@ -60,12 +60,8 @@ enum Next {
 }
 
 impl Serving {
-    pub(crate) fn new(handle: Handle, listener: UnixListener, forwards: Forwards) -> Self {
-        let state = if cgroup::is_frozen(&handle.order.cgroups) {
-            State::Paused { since: Instant::now() }
-        } else {
-            State::Running
-        };
+    pub(crate) fn new(handle: Handle, listener: UnixListener, forwards: Forwards, paused: bool) -> Self {
+        let state = if paused { State::Paused { since: Instant::now() } } else { State::Running };
         Self {
             handle,
             listener,

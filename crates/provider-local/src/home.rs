@@ -80,10 +80,7 @@ impl Home {
         };
         let lock = Lock::wait(file, FlockOperation::NonBlockingLockExclusive, &format!("sandbox {id}"))?;
         // It may have been removed while we waited; then this directory is not there any more.
-        let same = std::fs::metadata(&path).is_ok_and(|now| {
-            lock.0.metadata().is_ok_and(|locked| (locked.dev(), locked.ino()) == (now.dev(), now.ino()))
-        });
-        if same { Ok(lock) } else { Err(not_found()) }
+        if lock.is_at(&path) { Ok(lock) } else { Err(not_found()) }
     }
 
     /// Held while a stack of layers is read and named in a record, so that no collector comes
@@ -129,6 +126,13 @@ impl Lock {
         }
     }
 
+    /// Whether the locked file is still the one at this path.
+    pub(crate) fn is_at(&self, path: &Utf8Path) -> bool {
+        std::fs::metadata(path).is_ok_and(|now| {
+            self.0.metadata().is_ok_and(|locked| (locked.dev(), locked.ino()) == (now.dev(), now.ino()))
+        })
+    }
+
     /// `None` when somebody else holds it.
     pub(crate) fn try_file(file: File) -> Option<Self> {
         flock(&file, FlockOperation::NonBlockingLockExclusive).ok().map(|()| Self(file))
@@ -168,6 +172,21 @@ pub(crate) fn write_text(path: &Utf8Path, text: &str) -> Result<(), ProviderErro
         let _ = std::fs::remove_file(&new);
     })
     .doing(format!("writing {path}"))
+}
+
+/// Removes what processes that died left between writing a file and giving it its name.
+pub(crate) fn tidy(home: &Home) -> Result<(), ProviderError> {
+    const LONG_DEAD: Duration = Duration::from_secs(60);
+    for directory in ["intents", "ranges", "names", "keys", "snapshots", "run"] {
+        for entry in fs::read_dir(home.path(directory)).doing("tidying up")?.flatten() {
+            let is_new = entry.file_name().to_string_lossy().contains(".new");
+            let old = || entry.metadata().and_then(|m| m.modified()).is_ok_and(|t| t.elapsed().is_ok_and(|e| e > LONG_DEAD));
+            if is_new && old() {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Names of the entries of a directory, without the temporary ones of [`write_json`].

@@ -97,7 +97,10 @@ pub(crate) fn abandoned(home: &Home) -> Result<Vec<(Intent, Held)>, ProviderErro
         let path = home.path(format!("intents/{name}"));
         let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };
         let Some(lock) = Lock::try_file(file) else { continue };
-        // Between opening and locking, its owner may have finished.
+        // Between opening and locking, its owner may have finished, and another begun the same.
+        if !lock.is_at(&path) {
+            continue;
+        }
         let Some(intent) = read_json(&path)? else { continue };
         found.push((intent, Held { path, _lock: lock }));
     }

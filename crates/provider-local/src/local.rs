@@ -224,6 +224,7 @@ impl Local {
     /// for a day.
     pub async fn collect_garbage(&self) -> Result<Collected, ProviderError> {
         self.blocking(|engine| {
+            crate::home::tidy(&engine.home)?;
             engine.adopt()?;
             let recovered = engine.seal_the_dead()?;
             let (layers, bytes) = layer::collect(&engine.home, &*engine.clock)?;

@@ -11,8 +11,9 @@ use crate::guest;
 pub enum Start {
     /// With one descriptor, the network namespace, unless the host's own is to be used.
     Launch(Launch),
-    /// Take over a sandbox whose keeper is gone.
-    Adopt(Launch),
+    /// Take over a sandbox whose keeper is gone. One that stands still but is not meant to be
+    /// paused was held by somebody who is gone too, and goes on.
+    Adopt { order: Launch, paused: bool },
 }
 
 /// Everything that is needed to bring one sandbox up. Paths are the host's.

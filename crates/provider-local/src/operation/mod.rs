@@ -47,7 +47,7 @@ use crate::home::Home;
 use crate::keeper::{Children, Keeper};
 use crate::layer;
 use crate::netns::Pool;
-use crate::record::{Record, process};
+use crate::record::{Record, State, process};
 use crate::rootfs::host;
 
 /// Everything an operation needs.
@@ -134,7 +134,8 @@ impl Engine {
             return Err(ProviderError::unavailable(format!("reaching sandbox {}", record.id), "its processes are gone"));
         }
         let order = self.order(record)?;
-        self.keepers.start(&self.programs.keeper, record.id, &Start::Adopt(order), None)?;
+        let paused = record.state == State::Paused || directory.join("frozen.json").exists();
+        self.keepers.start(&self.programs.keeper, record.id, &Start::Adopt { order, paused }, None)?;
         Keeper::connect(&directory).doing("reaching the new keeper")
     }
 

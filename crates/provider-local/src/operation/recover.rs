@@ -42,13 +42,17 @@ impl Engine {
     fn recover_one(&self, intent: &Intent) -> Result<(), ProviderError> {
         // Others may want to work on the same sandbox meanwhile.
         let _lock = match intent {
-            Intent::Pause { sandbox } | Intent::Resume { sandbox } | Intent::Stop { sandbox, .. } | Intent::Remove { sandbox } => {
+            Intent::Pause { sandbox }
+            | Intent::Resume { sandbox }
+            | Intent::Capture { sandbox, .. }
+            | Intent::Stop { sandbox, .. }
+            | Intent::Remove { sandbox } => {
                 match self.home.lock_sandbox(*sandbox) {
                     Err(ProviderError::NotFound { .. }) => None,
                     other => Some(other?),
                 }
             }
-            Intent::Create { .. } | Intent::Capture { .. } | Intent::Fork { .. } | Intent::Import { .. } => None,
+            Intent::Create { .. } | Intent::Fork { .. } | Intent::Import { .. } => None,
         };
         match intent {
             Intent::Create { sandbox } => match Record::find(&self.home, *sandbox)? {
@@ -57,7 +61,11 @@ impl Engine {
             },
             Intent::Pause { sandbox } => match Record::find(&self.home, *sandbox)? {
                 Some(mut record) if process(&self.home, *sandbox).is_some() => {
-                    self.freeze_for_good(&mut record).map(|_| ())
+                    // One that will not stand still runs on, as when a person asks.
+                    if let Err(error) = self.freeze_for_good(&mut record) {
+                        tracing::warn!(%error, %sandbox, "a pause could not be finished");
+                    }
+                    Ok(())
                 }
                 _ => Ok(()),
             },
@@ -70,7 +78,14 @@ impl Engine {
                 Some(record) => self.end(&record).map(|_| ()),
                 None => Ok(()),
             },
-            Intent::Capture { layer, snapshot, .. } => {
+            Intent::Capture { sandbox, layer, snapshot } => {
+                // A keeper thaws what a dead process held; where it died too, a new one does.
+                if let Some(record) = Record::find(&self.home, *sandbox)?
+                    && record.state == State::Running
+                    && process(&self.home, *sandbox).is_some()
+                {
+                    self.keeper(&record)?;
+                }
                 let recorded = match snapshot {
                     Some(id) => SnapshotRecord::find(&self.home, *id)?.is_some(),
                     None => false,

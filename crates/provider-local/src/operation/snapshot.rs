@@ -85,7 +85,11 @@ impl Engine {
         model::failpoint::hit("snapshot.copied");
         let mut frozen_ms = 0.0;
         if let Some(keeper) = keeper {
-            keeper.ask(&Request::Thaw)?;
+            if keeper.ask(&Request::Thaw).is_err() {
+                // Killed while it held the sandbox, which therefore still stood still; a new one
+                // lets it go on.
+                self.keeper(&record)?;
+            }
             frozen_ms = millis(frozen);
         }
         copied?;

@@ -150,6 +150,15 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
         ..
     } = bench;
     drop(peers);
+    if let Err(error) = clear(&local).await {
+        // Without its home a sandbox that is still up could not be found any more.
+        let kept = place.keep();
+        return Err(error
+            .context(format!("what was made in {kept} could not be removed"))
+            .hint(format!(
+                "`NACRE_HOME={kept}/h nacre sandbox ls --all` shows it"
+            )));
+    }
     drop(local);
     place.remove()?;
     measured?;
@@ -224,11 +233,15 @@ impl Place {
         Ok(Self { directory, made })
     }
 
+    fn keep(self) -> Utf8PathBuf {
+        self.directory.keep()
+    }
+
     fn remove(self) -> Result<(), CommandError> {
         let path = self.directory.path().to_owned();
         if machine::text("/proc/self/mountinfo").contains(path.as_str()) {
             // To delete through a mount would delete what is mounted.
-            let kept = self.directory.keep();
+            let kept = self.keep();
             return Err(CommandError::failed(format!(
                 "something is still mounted in {kept}: unmount it and delete the directory"
             )));

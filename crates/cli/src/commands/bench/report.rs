@@ -14,7 +14,7 @@ pub(super) struct Report {
     /// Few runs of everything: to see that it works, not how fast it is.
     pub(super) quick: bool,
     operations: Vec<Operation>,
-    values: Vec<Value>,
+    values: Vec<Figure>,
     counters: Vec<Counter>,
     peers: Vec<PeerReport>,
     goals: Vec<Goal>,
@@ -31,7 +31,7 @@ struct Operation {
 
 /// A figure that is not a time.
 #[derive(Debug, Clone, Serialize)]
-struct Value {
+struct Figure {
     name: String,
     value: f64,
     unit: &'static str,
@@ -128,7 +128,7 @@ impl Report {
     }
 
     pub(super) fn value(&mut self, name: &str, value: f64, unit: &'static str) {
-        self.values.push(Value {
+        self.values.push(Figure {
             name: name.to_owned(),
             value: rounded(value),
             unit,
