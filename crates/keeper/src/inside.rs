@@ -14,8 +14,10 @@ use wire::keeper::Launch;
 use crate::mounts::{self, READ_ONLY, attach, clone_within, cover, new_filesystem};
 use crate::sys;
 
-/// Generated from `seccomp.json` by the build script.
-const SECCOMP: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/seccomp.bpf"));
+/// Generated from `seccomp.json` by the build script: which calls there are, and which families
+/// `socket` knows. Apart, because programs expect a different answer to each.
+const CALLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sandbox.bpf"));
+const SOCKETS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf"));
 
 /// What root of the sandbox may hold. Mounting, tracing others, networking and time are not here.
 const CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
@@ -68,6 +70,16 @@ impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
     }
 }
 
+/// File systems that the child may make itself, because they belong to its own namespaces.
+pub(crate) struct Own {
+    proc: OwnedFd,
+    terminals: OwnedFd,
+    shared_memory: OwnedFd,
+    run: OwnedFd,
+    env: OwnedFd,
+    empty: OwnedFd,
+}
+
 /// Takes on root of the new user namespace and its cgroups. The id maps are written by now.
 pub(crate) fn settle(legacy_cgroups: &[OwnedFd]) -> Result<(), Failed> {
     rustix::thread::set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT).at("group id")?;
@@ -81,19 +93,43 @@ pub(crate) fn settle(legacy_cgroups: &[OwnedFd]) -> Result<(), Failed> {
     Ok(())
 }
 
+/// What can be done before the keeper's mounts are there; it makes them meanwhile.
+pub(crate) fn make_own(launch: &Launch) -> Result<Own, Failed> {
+    rustix::system::sethostname(launch.hostname.as_bytes()).at("host name")?;
+    limit_namespaces();
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).at("private mounts")?;
+    let harmless = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let no_exec = harmless | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let terminals =
+        [("newinstance", None), ("ptmxmode", Some("666")), ("mode", Some("620")), ("gid", Some("5")), ("max", Some("256"))];
+    let size = launch.shm_bytes.to_string();
+    let empty = [("size", Some("4k")), ("nr_inodes", Some("2")), ("mode", Some("555"))];
+    Ok(Own {
+        // The kernel lets us make a proc only while a whole one is in sight, so before we leave.
+        proc: new_filesystem("proc", &[], no_exec).at("proc")?,
+        terminals: new_filesystem(
+            "devpts",
+            &terminals,
+            MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC,
+        )
+        .at("devpts")?,
+        shared_memory: new_filesystem("tmpfs", &[("size", Some(&size)), ("mode", Some("1777"))], no_exec).at("shm")?,
+        run: new_filesystem("tmpfs", &[("size", Some(&size)), ("mode", Some("755"))], harmless).at("run")?,
+        env: new_filesystem("tmpfs", &[("size", Some("1m")), ("mode", Some("711"))], no_exec).at("env")?,
+        empty: new_filesystem("tmpfs", &empty, MountAttrFlags::MOUNT_ATTR_RDONLY | harmless).at("masks")?,
+    })
+}
+
 /// Builds the root, leaves the host's, and becomes the runner. Returns only on failure.
-pub(crate) fn become_runner(launch: &Launch, mounts: &Mounts, descriptors: Descriptors) -> Failed {
-    match prepare(launch, mounts, descriptors) {
+pub(crate) fn become_runner(launch: &Launch, own: &Own, mounts: &Mounts, descriptors: Descriptors) -> Failed {
+    match prepare(launch, own, mounts, descriptors) {
         Ok(()) => ("starting the runner", sys::execute(c"/run/nacre/nacre-runner", c"nacre-runner")),
         Err(failed) => failed,
     }
 }
 
-fn prepare(launch: &Launch, mounts: &Mounts, descriptors: Descriptors) -> Result<(), Failed> {
-    rustix::system::sethostname(launch.hostname.as_bytes()).at("host name")?;
-    limit_namespaces();
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).at("private mounts")?;
-    build_root(launch, mounts)?;
+fn prepare(launch: &Launch, own: &Own, mounts: &Mounts, descriptors: Descriptors) -> Result<(), Failed> {
+    build_root(launch, own, mounts)?;
     enter_root(&mounts.root).at("entering the root")?;
     standard_streams().at("standard streams")?;
     let keep = [&descriptors.config, &descriptors.listen, &descriptors.cgroup, &descriptors.ready];
@@ -116,11 +152,7 @@ fn limit_namespaces() {
     }
 }
 
-fn build_root(launch: &Launch, mounts: &Mounts) -> Result<(), Failed> {
-    let harmless = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-    let no_exec = harmless | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    // The kernel lets us make a proc only while a whole one is in sight, so before we leave.
-    let proc = new_filesystem("proc", &[], no_exec).at("proc")?;
+fn build_root(launch: &Launch, own: &Own, mounts: &Mounts) -> Result<(), Failed> {
     let root = &mounts.root;
     // Any directory will do to hang the root on: we leave this mount tree right after.
     let anywhere = open("/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).at("proc")?;
@@ -128,35 +160,21 @@ fn build_root(launch: &Launch, mounts: &Mounts) -> Result<(), Failed> {
     for ((_, inside), mount) in launch.binds.iter().zip(&mounts.binds) {
         attach(mount, root, inside.trim_start_matches('/')).at("host directories")?;
     }
-    attach(&proc, root, "proc").at("attaching proc")?;
+    attach(&own.proc, root, "proc").at("attaching proc")?;
     attach(&mounts.sys, root, "sys").at("attaching sys")?;
     attach(&mounts.devices, root, "dev").at("attaching dev")?;
-    let terminals =
-        [("newinstance", None), ("ptmxmode", Some("666")), ("mode", Some("620")), ("gid", Some("5")), ("max", Some("256"))];
-    let terminals =
-        new_filesystem("devpts", &terminals, MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC)
-            .at("devpts")?;
-    attach(&terminals, root, "dev/pts").at("attaching devpts")?;
-    let size = launch.shm_bytes.to_string();
-    let shared = new_filesystem("tmpfs", &[("size", Some(&size)), ("mode", Some("1777"))], no_exec).at("shm")?;
-    attach(&shared, root, "dev/shm").at("attaching shm")?;
-    let run = new_filesystem("tmpfs", &[("size", Some(&size)), ("mode", Some("755"))], harmless).at("run")?;
-    attach(&run, root, "run").at("attaching run")?;
+    attach(&own.terminals, root, "dev/pts").at("attaching devpts")?;
+    attach(&own.shared_memory, root, "dev/shm").at("attaching shm")?;
+    attach(&own.run, root, "run").at("attaching run")?;
     attach(&mounts.doors, root, "run/nacre").at("attaching the doors")?;
-    let env = new_filesystem("tmpfs", &[("size", Some("1m")), ("mode", Some("711"))], no_exec).at("env")?;
-    attach(&env, root, "run/nacre/env").at("attaching env")?;
+    attach(&own.env, root, "run/nacre/env").at("attaching env")?;
     for ((_, inside), mount) in launch.files.iter().zip(&mounts.files) {
         cover(mount, root, inside.trim_start_matches('/')).at("files of the host")?;
     }
-    mask(root).at("masking proc")
+    mask(root, &own.empty).at("masking proc")
 }
 
-fn mask(root: &OwnedFd) -> io::Result<()> {
-    let empty = new_filesystem(
-        "tmpfs",
-        &[("size", Some("4k")), ("nr_inodes", Some("2")), ("mode", Some("555"))],
-        MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
-    )?;
+fn mask(root: &OwnedFd, empty: &OwnedFd) -> io::Result<()> {
     for name in MASKED {
         let path = format!("proc/{name}");
         let target = match mounts::open_beneath(root, &path) {
@@ -165,7 +183,7 @@ fn mask(root: &OwnedFd) -> io::Result<()> {
             Err(error) => return Err(error),
         };
         let is_directory = rustix::fs::fstat(&target)?.st_mode & libc::S_IFMT == libc::S_IFDIR;
-        let cloth = if is_directory { clone_within(&empty, ".", 0)? } else { clone_within(root, "dev/null", READ_ONLY)? };
+        let cloth = if is_directory { clone_within(empty, ".", 0)? } else { clone_within(root, "dev/null", READ_ONLY)? };
         cover(&cloth, root, &path)?;
     }
     for name in READ_ONLY_PROC {
@@ -210,5 +228,6 @@ fn seal() -> Result<(), Failed> {
         }
     }
     rustix::thread::clear_ambient_capability_set().at("ambient set")?;
-    sys::install_seccomp(SECCOMP).at("seccomp")
+    sys::install_seccomp(SOCKETS).at("seccomp")?;
+    sys::install_seccomp(CALLS).at("seccomp")
 }

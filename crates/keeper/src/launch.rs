@@ -61,7 +61,7 @@ pub(crate) fn launch(order: Launch, network: Option<OwnedFd>) -> Result<(Serving
         }
     };
     let listener = socket_in(&directory, "keeper.sock", 0o600).map_err(at("keeper socket"))?;
-    let handle = Handle { order, directory, pid, pidfd, unmounted };
+    let handle = Handle { order, pid, pidfd, unmounted };
     handle.record().map_err(at("recording the process"))?;
     Ok((Serving::new(handle, listener, forwards, false), Launched { pid }))
 }
@@ -97,7 +97,7 @@ pub(crate) fn adopt(order: Launch, paused: bool) -> Result<(Serving, Launched), 
         cgroup::thaw(&order.cgroups).map_err(at("thawing"))?;
     }
     let listener = socket_in(&directory, "keeper.sock", 0o600).map_err(at("keeper socket"))?;
-    let handle = Handle { order, directory, pid: running.pid, pidfd, unmounted };
+    let handle = Handle { order, pid: running.pid, pidfd, unmounted };
     handle.record().map_err(at("recording the process"))?;
     let launched = Launched { pid: running.pid };
     let mut serving = Serving::new(handle, listener, forwards, paused);
@@ -176,6 +176,9 @@ fn become_root() -> io::Result<()> {
 
 fn bring_up(order: &Launch, pid: i32, child: &OwnedFd, prepared: Prepared) -> Result<Unmounted, Failed> {
     let users = map_ids(order, pid).map_err(|e| ("id maps", e))?;
+    // The child makes its own file systems while we make ours.
+    wire::pass::send(child, &Frame::control(&Reply::Done), &[])
+        .map_err(|e| ("telling the child", io::Error::other(e)))?;
     let mounts = Mounts {
         root: overlay(order, &users).map_err(|e| ("overlay", e))?,
         devices: devices(order.first_id).map_err(|e| ("devices", e))?,
@@ -250,14 +253,16 @@ fn child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> ! {
 }
 
 fn run_child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> Failed {
-    let fds = match wire::pass::receive(keeper) {
-        Ok(Some((_, fds))) => fds,
-        Ok(None) => return ("waiting for the keeper", io::ErrorKind::UnexpectedEof.into()),
-        Err(error) => return ("waiting for the keeper", io::Error::other(error)),
+    let hear = || match wire::pass::receive(keeper) {
+        Ok(Some((_, fds))) => Ok(fds),
+        Ok(None) => Err(("waiting for the keeper", io::ErrorKind::UnexpectedEof.into())),
+        Err(error) => Err(("waiting for the keeper", io::Error::other(error))),
     };
-    if let Err(failed) = inside::settle(&prepared.legacy) {
-        return failed;
-    }
+    let own = hear().and_then(|_| inside::settle(&prepared.legacy)).and_then(|()| inside::make_own(order));
+    let (own, fds) = match own.and_then(|own| Ok((own, hear()?))) {
+        Ok(both) => both,
+        Err(failed) => return failed,
+    };
     let mut fds = fds.into_iter();
     let mut next = || fds.next().ok_or(("mounts of the keeper", io::Error::from(io::ErrorKind::UnexpectedEof)));
     let mounts = (|| {
@@ -273,7 +278,7 @@ fn run_child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> Failed {
     let descriptors =
         Descriptors { config: prepared.config, listen: prepared.listen, cgroup: prepared.cgroup, ready: prepared.ready.1 };
     match mounts {
-        Ok(mounts) => inside::become_runner(order, &mounts, descriptors),
+        Ok(mounts) => inside::become_runner(order, &own, &mounts, descriptors),
         Err(failed) => failed,
     }
 }

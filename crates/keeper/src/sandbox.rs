@@ -1,5 +1,6 @@
 //! What a keeper knows of its sandbox.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +16,6 @@ use crate::cgroup;
 
 pub(crate) struct Handle {
     pub(crate) order: Launch,
-    pub(crate) directory: OwnedFd,
     pub(crate) pid: i32,
     pub(crate) pidfd: OwnedFd,
     pub(crate) unmounted: Unmounted,
@@ -60,7 +60,8 @@ impl Handle {
             reason: reason.map(str::to_owned).or(killed_by_limit.then(|| "out_of_memory".to_owned())),
         };
         self.unmounted.wait()?;
-        self.write("exit.json", &serde_json::to_vec(&exit).map_err(io::Error::other)?)?;
+        // The directory may be on its way out already; then nobody asks any more.
+        let _ = self.write("exit.json", &serde_json::to_vec(&exit).map_err(io::Error::other)?);
         cgroup::remove(&self.order.cgroups);
         Ok(())
     }
@@ -81,7 +82,10 @@ fn out_of_memory(order: &Launch) -> bool {
 /// Tells when a file system is gone. A mount namespace that dies lets go of its mounts, but a file
 /// that is still open somewhere (in flight over a socket, say) keeps the file system; only its
 /// shutdown is final, and inotify reports exactly that.
-pub(crate) struct Unmounted(OwnedFd);
+pub(crate) struct Unmounted {
+    events: OwnedFd,
+    seen: Cell<bool>,
+}
 
 const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -89,16 +93,20 @@ impl Unmounted {
     pub(crate) fn watch(root: &str) -> io::Result<Self> {
         let events = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
         inotify::add_watch(&events, root, inotify::WatchFlags::DELETE_SELF | inotify::WatchFlags::ONLYDIR)?;
-        Ok(Self(events))
+        Ok(Self { events, seen: Cell::new(false) })
     }
 
     fn wait(&self) -> io::Result<()> {
+        if self.seen.get() {
+            return Ok(());
+        }
         let deadline = Instant::now() + UNMOUNT_TIMEOUT;
         let mut space = [std::mem::MaybeUninit::uninit(); 1024];
         loop {
-            let mut reader = inotify::Reader::new(&self.0, &mut space);
+            let mut reader = inotify::Reader::new(&self.events, &mut space);
             while let Ok(event) = reader.next() {
                 if event.events().contains(inotify::ReadFlags::UNMOUNT) {
+                    self.seen.set(true);
                     return Ok(());
                 }
             }
@@ -107,7 +115,7 @@ impl Unmounted {
                 return Err(io::Error::other("the disk is still in use ten seconds after the last process ended"));
             }
             let left = Timespec::try_from(left).map_err(io::Error::other)?;
-            poll(&mut [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)], Some(&left))?;
+            poll(&mut [PollFd::from_borrowed_fd(self.events.as_fd(), PollFlags::IN)], Some(&left))?;
         }
     }
 }

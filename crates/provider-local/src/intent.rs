@@ -44,7 +44,7 @@ impl Intent {
     pub(crate) fn declare(&self, home: &Home) -> Result<Held, ProviderError> {
         let path = home.path(format!("intents/{}.json", self.file_name()));
         // Locked under a temporary name first: an intent that can be seen is always locked.
-        let aside = path.with_extension("new");
+        let aside = path.with_extension(format!("new{}", rustix::thread::gettid().as_raw_nonzero()));
         let declare = || -> Result<Held, ProviderError> {
             let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&aside)
                 .doing("writing an intent")?;

@@ -20,15 +20,16 @@ use crate::error::Doing as _;
 #[derive(Debug, Default)]
 pub(crate) struct Children(Mutex<HashMap<SandboxId, Child>>);
 
+/// A keeper that waits for its order. Dropped without one, it ends.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    child: Child,
+    socket: OwnedFd,
+}
+
 impl Children {
-    /// Starts a keeper and waits until the sandbox is up, or is not going to be.
-    pub(crate) fn start(
-        &self,
-        program: &Utf8Path,
-        id: SandboxId,
-        start: &Start,
-        network: Option<OwnedFd>,
-    ) -> Result<Launched, ProviderError> {
+    /// Starts a keeper; it gets going while we prepare what it will be ordered to do.
+    pub(crate) fn spawn(&self, program: &Utf8Path) -> Result<Waiting, ProviderError> {
         self.collect();
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .doing("starting the keeper")?;
@@ -39,9 +40,21 @@ impl Children {
         // The command still holds the keeper's end of the pair: with it open we would never see
         // the keeper die.
         drop(command);
+        Ok(Waiting { child, socket: ours })
+    }
+
+    /// Waits until the sandbox is up, or is not going to be.
+    pub(crate) fn order(
+        &self,
+        waiting: Waiting,
+        id: SandboxId,
+        start: &Start,
+        network: Option<OwnedFd>,
+    ) -> Result<Launched, ProviderError> {
+        let Waiting { mut child, socket } = waiting;
         let fds: Vec<_> = network.iter().map(|fd| fd.as_fd()).collect();
-        let reply = wire::pass::send(&ours, &Frame::control(start), &fds)
-            .and_then(|()| wire::pass::receive(&ours))
+        let reply = wire::pass::send(&socket, &Frame::control(start), &fds)
+            .and_then(|()| wire::pass::receive(&socket))
             .map_err(|error| ProviderError::unavailable("starting the keeper", error));
         drop(network);
         let launched = match reply.and_then(|received| understand(received.map(|(frame, _)| frame))) {
@@ -49,13 +62,20 @@ impl Children {
             Ok(_) => Err(ProviderError::unavailable("starting the keeper", "it gave an answer to another question")),
             Err(error) => Err(error),
         };
-        let mut child = child;
         if launched.is_err() {
+            drop(socket);
             let _ = child.wait();
         } else {
             self.lock().insert(id, child);
         }
         launched
+    }
+
+    /// Ends a keeper that is not needed after all.
+    pub(crate) fn dismiss(waiting: Waiting) {
+        let Waiting { mut child, socket } = waiting;
+        drop(socket);
+        let _ = child.wait();
     }
 
     /// Waits for the keeper of a sandbox that has ended, if it is our child.
@@ -120,9 +140,13 @@ impl Keeper {
         Ok((understand(frame)?, fds.into_iter().next()))
     }
 
-    pub(crate) fn end(&self) -> Result<Ended, ProviderError> {
-        match self.ask(&Request::End)? {
-            Reply::Ended(ended) => Ok(ended),
+    /// `None` when the keeper was lost on the way.
+    pub(crate) fn end(&self) -> Result<Option<Ended>, ProviderError> {
+        let received =
+            wire::pass::send(&self.0, &Frame::control(&Request::End), &[]).and_then(|()| wire::pass::receive(&self.0));
+        let Ok(Some((frame, _))) = received else { return Ok(None) };
+        match understand(Some(frame))? {
+            Reply::Ended(ended) => Ok(Some(ended)),
             _ => Err(ProviderError::unavailable("ending the sandbox", "the keeper gave another answer")),
         }
     }

@@ -123,9 +123,12 @@ impl Local {
         if is_name && let Some(id) = claim::holder(&self.engine.home, "names", text)? {
             return Ok(id);
         }
-        let found: Vec<SandboxId> = self
-            .engine
-            .records()?
+        let records = self.engine.records()?;
+        // A stopped one has given its name up, but is still called by it until somebody takes it.
+        if let Some(stopped) = records.iter().rev().find(|record| record.name.as_deref() == Some(text)) {
+            return Ok(stopped.id);
+        }
+        let found: Vec<SandboxId> = records
             .into_iter()
             .map(|record| record.id)
             .filter(|id| text.len() >= 8 && id.to_string().starts_with(text))

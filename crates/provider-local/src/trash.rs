@@ -1,9 +1,13 @@
 //! Deleting: first out of sight in one step, then file by file.
+//!
+//! What is to go is moved into a directory of its own in the trash, and whoever holds that
+//! directory's lock deletes it. (Not the lock of what is moved: a sandbox's is held by its remover.)
 
 use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use provider::ProviderError;
 
 use crate::error::Doing as _;
@@ -12,33 +16,56 @@ use crate::tree;
 
 /// Takes a directory away at once and deletes it. Gone already is fine.
 pub(crate) fn put(home: &Home, directory: &Utf8Path) -> Result<(), ProviderError> {
-    let name = format!("{}-{}", directory.file_name().unwrap_or("x"), rustix::thread::gettid().as_raw_nonzero());
-    let place = home.path(format!("trash/{name}"));
-    match std::fs::rename(directory, &place) {
-        Ok(()) => delete(&place).doing(format!("deleting {directory}")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error).doing(format!("deleting {directory}")),
+    // Most often there is something; but many calls are only to be sure.
+    if std::fs::symlink_metadata(directory).is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
+        return Ok(());
+    }
+    take_and_delete(home, directory).doing(format!("deleting {directory}"))
+}
+
+fn take_and_delete(home: &Home, directory: &Utf8Path) -> io::Result<()> {
+    let (place, _lock) = match own_place(home) {
+        // No room even for a directory: then it goes where it is.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT)) => return tree::remove(directory),
+        other => other?,
+    };
+    match std::fs::rename(directory, place.join("x")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    tree::remove(&place)
+}
+
+/// A new, empty, locked directory in the trash.
+fn own_place(home: &Home) -> io::Result<(Utf8PathBuf, Lock)> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let place = home.path(format!("trash/{}-{number}", std::process::id()));
+        match std::fs::create_dir(&place) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            other => other?,
+        }
+        // Somebody who empties the trash may be quicker with an unlocked one.
+        if let Ok(file) = File::open(&place)
+            && let Some(lock) = Lock::try_file(file)
+            && lock.is_at(&place)
+        {
+            return Ok((place, lock));
+        }
     }
 }
 
 /// Finishes what an earlier process began to delete.
 pub(crate) fn empty(home: &Home) -> Result<(), ProviderError> {
     for name in entries(&home.path("trash"))? {
-        delete(&home.path(format!("trash/{name}"))).doing("emptying the trash")?;
+        let place = home.path(format!("trash/{name}"));
+        let Ok(file) = File::open(&place) else { continue };
+        if let Some(lock) = Lock::try_file(file)
+            && lock.is_at(&place)
+        {
+            tree::remove(&place).doing("emptying the trash")?;
+        }
     }
     Ok(())
-}
-
-/// Whoever holds the lock deletes; the others need not.
-fn delete(place: &Utf8Path) -> io::Result<()> {
-    let directory = match File::open(place) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        other => other?,
-    };
-    let Some(_lock) = Lock::try_file(directory) else { return Ok(()) };
-    match tree::remove(place) {
-        // The last holder was done between our opening and locking.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }

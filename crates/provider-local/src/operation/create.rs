@@ -7,6 +7,7 @@ use super::{Engine, short};
 use crate::claim;
 use crate::error::Doing as _;
 use crate::intent::Intent;
+use crate::keeper::{Children, Waiting};
 use crate::layer::LayerId;
 use crate::record::{Record, State};
 use crate::rootfs::{self, host};
@@ -74,7 +75,8 @@ impl Engine {
         let id: SandboxId = Id::new(&*self.clock);
         let intent = Intent::Create { sandbox: id }.declare(&self.home)?;
         model::failpoint::hit("create.intended");
-        match self.create_declared(id, spec, stack, fork, replaces) {
+        let keeper = self.keepers.spawn(&self.programs.keeper);
+        match keeper.and_then(|keeper| self.create_declared(id, spec, stack, keeper, fork, replaces)) {
             Ok(record) => {
                 intent.done();
                 Ok(record)
@@ -94,6 +96,34 @@ impl Engine {
         id: SandboxId,
         spec: &SandboxSpec,
         stack: Stack,
+        keeper: Waiting,
+        fork: Option<String>,
+        replaces: Option<SandboxId>,
+    ) -> Result<Record, ProviderError> {
+        let record = match self.record_new(id, spec, stack, fork, replaces) {
+            Ok(record) => record,
+            Err(error) => {
+                Children::dismiss(keeper);
+                return Err(error);
+            }
+        };
+        self.launch(&record, keeper)?;
+        model::failpoint::hit("create.launched");
+        if let (Some(key), Some(stopped)) = (&record.key, replaces) {
+            claim::transfer(&self.home, "keys", key, stopped, id)?;
+        }
+        let record = Record { state: State::Running, ..record };
+        record.save(&self.home)?;
+        model::failpoint::hit("create.running");
+        Ok(record)
+    }
+
+    /// Claims what only one may have and writes the sandbox down.
+    fn record_new(
+        &self,
+        id: SandboxId,
+        spec: &SandboxSpec,
+        stack: Stack,
         fork: Option<String>,
         replaces: Option<SandboxId>,
     ) -> Result<Record, ProviderError> {
@@ -107,7 +137,7 @@ impl Engine {
         }
         let first_id = self.ranges.claim(&self.home, id)?;
         model::failpoint::hit("create.claimed");
-        let mut record = Record {
+        let record = Record {
             id,
             name: spec.name.clone(),
             key: spec.key.clone(),
@@ -138,14 +168,6 @@ impl Engine {
             record.save(&self.home)?;
         }
         model::failpoint::hit("create.recorded");
-        self.launch(&record)?;
-        model::failpoint::hit("create.launched");
-        if let (Some(key), Some(stopped)) = (&record.key, replaces) {
-            claim::transfer(&self.home, "keys", key, stopped, id)?;
-        }
-        record.state = State::Running;
-        record.save(&self.home)?;
-        model::failpoint::hit("create.running");
         Ok(record)
     }
 

@@ -31,6 +31,7 @@ mod snapshot;
 mod stop;
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ use crate::claim::{IDS_PER_SANDBOX, Ranges};
 use crate::embedded::Programs;
 use crate::error::Doing as _;
 use crate::home::Home;
-use crate::keeper::{Children, Keeper};
+use crate::keeper::{Children, Keeper, Waiting};
 use crate::layer;
 use crate::netns::Pool;
 use crate::record::{Record, State, process};
@@ -73,7 +74,24 @@ impl Engine {
     }
 
     /// Brings the processes of a recorded sandbox up on its disk.
-    fn launch(&self, record: &Record) -> Result<(), ProviderError> {
+    fn launch(&self, record: &Record, keeper: Waiting) -> Result<(), ProviderError> {
+        match self.prepare_launch(record) {
+            Ok((order, network)) => {
+                let result = self.keepers.order(keeper, record.id, &Start::Launch(order), network);
+                if result.is_err() {
+                    // The keeper ended what it began; the empty directories are ours.
+                    let _ = crate::cgroup::end(&self.cgroups(record));
+                }
+                result.map(|_| ())
+            }
+            Err(error) => {
+                Children::dismiss(keeper);
+                Err(error)
+            }
+        }
+    }
+
+    fn prepare_launch(&self, record: &Record) -> Result<(Launch, Option<OwnedFd>), ProviderError> {
         let network = match record.network {
             Network::Host => None,
             Network::None | Network::Proxy => Some(self.networks.take().doing("making a network namespace")?),
@@ -81,12 +99,7 @@ impl Engine {
         let order = self.order(record)?;
         self.layout.create(&order.cgroups, Self::limits(record))?;
         model::failpoint::hit("create.cgroups");
-        let result = self.keepers.start(&self.programs.keeper, record.id, &Start::Launch(order), network);
-        if result.is_err() {
-            // The keeper ended what it began; the empty directories are ours.
-            let _ = crate::cgroup::end(&self.cgroups(record));
-        }
-        result.map(|_| ())
+        Ok((order, network))
     }
 
     fn order(&self, record: &Record) -> Result<Launch, ProviderError> {
@@ -135,7 +148,8 @@ impl Engine {
         }
         let order = self.order(record)?;
         let paused = record.state == State::Paused || directory.join("frozen.json").exists();
-        self.keepers.start(&self.programs.keeper, record.id, &Start::Adopt { order, paused }, None)?;
+        let waiting = self.keepers.spawn(&self.programs.keeper)?;
+        self.keepers.order(waiting, record.id, &Start::Adopt { order, paused }, None)?;
         Keeper::connect(&directory).doing("reaching the new keeper")
     }
 
@@ -145,25 +159,19 @@ impl Engine {
 
     /// Ends the processes, if there are any, and waits until the disk is free.
     fn end(&self, record: &Record) -> Result<Option<wire::keeper::Ended>, ProviderError> {
-        if process(&self.home, record.id).is_none() {
-            // What a half-started launch or a killed keeper may have left.
-            crate::cgroup::end(&self.cgroups(record))?;
-            self.keepers.join(record.id);
-            return Ok(None);
+        let mut ended = None;
+        if process(&self.home, record.id).is_some() {
+            match self.keeper(record) {
+                Ok(keeper) => ended = keeper.end()?,
+                // It ended by itself while we asked.
+                Err(_) if process(&self.home, record.id).is_none() => {}
+                Err(error) => return Err(error),
+            }
         }
-        let keeper = self.keeper(record)?;
-        let ended = keeper.end();
-        if ended.is_err() && process(&self.home, record.id).is_none() {
-            // It ended by itself while we asked.
-            crate::cgroup::end(&self.cgroups(record))?;
-            self.keepers.join(record.id);
-            return Ok(None);
-        }
-        let ended = ended?;
-        drop(keeper);
+        // What a half-started launch or a killed keeper may have left; nothing, mostly.
+        crate::cgroup::end(&self.cgroups(record))?;
         self.keepers.join(record.id);
-        crate::cgroup::remove(&self.cgroups(record));
-        Ok(Some(ended))
+        Ok(ended)
     }
 }
 

@@ -98,7 +98,8 @@ impl Engine {
         self.inject_runner(record.id).doing("injecting the runner")?;
         record.boot = self.new_boot();
         record.save(&self.home)?;
-        self.launch(record)
+        let keeper = self.keepers.spawn(&self.programs.keeper)?;
+        self.launch(record, keeper)
     }
 }
 

@@ -119,8 +119,7 @@ impl Engine {
             Err(ProviderError::NotFound { .. }) => return Ok(()),
             other => other?,
         };
-        record.remove(&self.home);
-        // Stopped sandboxes that lead to it would lead nowhere.
+        // First whoever leads to it, so that no death of ours leaves them leading nowhere.
         if let Some(sandbox) = record.sandbox
             && let Some(stopped) = Record::find(&self.home, sandbox)?
             && stopped.state == (State::Stopped { snapshot: record.id.clone() })
@@ -128,6 +127,7 @@ impl Engine {
             self.release_claims(&stopped);
             crate::trash::put(&self.home, &self.home.sandbox(sandbox))?;
         }
+        record.remove(&self.home);
         layer::release(&self.home, &record.layers)?;
         Ok(())
     }

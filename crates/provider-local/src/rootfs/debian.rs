@@ -19,7 +19,7 @@ const FULL: &str = "bash,ca-certificates,sudo,build-essential,curl,git,jq,less,o
 /// What every base has beyond Debian's packages.
 const CUSTOMISE: &str = r#"
 set -e
-chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 user
+chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 --password '*' user
 mkdir -p "$1/home/user/workspace" && chown -R 1000:1000 "$1/home/user"
 ln -sfn /home/user/workspace "$1/workspace"
 echo 'user ALL=(ALL:ALL) NOPASSWD:ALL' > "$1/etc/sudoers.d/user" && chmod 0440 "$1/etc/sudoers.d/user"

@@ -6,6 +6,7 @@ pub(crate) mod host;
 mod tarball;
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
 use model::Clock;
@@ -15,6 +16,9 @@ use crate::error::Doing as _;
 use crate::home::Home;
 use crate::intent::Intent;
 use crate::layer::{self, LayerId};
+
+/// A large root file system on a slow disk takes minutes.
+const IMPORT_PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// A directory or a tar as a layer; the same one again is found, not made again.
 pub(crate) fn import(home: &Home, clock: &dyn Clock, path: &Path) -> Result<LayerId, ProviderError> {
@@ -43,11 +47,21 @@ pub(crate) fn fill_once(
     id: &LayerId,
     fill: impl FnOnce(&Utf8Path) -> Result<(), ProviderError>,
 ) -> Result<(), ProviderError> {
-    if layer::exists(home, id) {
-        return Ok(());
-    }
-    let intent = Intent::Import { layer: id.clone() }.declare(home)?;
-    // Another process may have made it while we waited for nothing.
+    let deadline = Instant::now() + IMPORT_PATIENCE;
+    let intent = loop {
+        if layer::exists(home, id) {
+            return Ok(());
+        }
+        match (Intent::Import { layer: id.clone() }).declare(home) {
+            Ok(intent) => break intent,
+            // Another process is making the same layer.
+            Err(ProviderError::Unavailable { .. }) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    // Another process may have finished it just before.
     if layer::exists(home, id) {
         intent.done();
         return Ok(());

@@ -4,7 +4,7 @@ use model::{Id, SnapshotId, SnapshotKind, SystemClock};
 
 use super::wait::{eventually, soon};
 use super::world::{Guest, World, not_found, refused};
-use crate::probe::LineKind;
+use crate::probe::{CAPABILITY_XATTR, LineKind, ManifestLine};
 use crate::{Capability, Kept, Origin, SandboxState};
 
 const LIVE: Capability = Capability::LiveSnapshot;
@@ -35,6 +35,7 @@ pub async fn a_snapshot_of_a_running_sandbox_keeps_every_kind_of_file(world: &Wo
     let guest = world.sandbox().await;
     files(&guest, EVERYTHING).await;
     let before = guest.lasting_manifest().await;
+    shows_everything(&before);
     let snapshot = guest.snapshot().await;
     restores_to(world, &snapshot, &before).await;
     assert_eq!(
@@ -48,12 +49,7 @@ pub async fn a_stop_keeps_every_kind_of_file(world: &World<'_>) {
     let guest = world.sandbox().await;
     files(&guest, EVERYTHING).await;
     let before = guest.lasting_manifest().await;
-    let kinds = |kind| before.iter().filter(|line| line.kind == kind).count();
-    assert_eq!(kinds(LineKind::Fifo), 1);
-    assert!(
-        before.iter().any(|line| line.sparse),
-        "the file system keeps holes"
-    );
+    shows_everything(&before);
     restores_to(world, &guest.stop().await, &before).await;
 }
 
@@ -298,6 +294,29 @@ pub async fn a_snapshots_id_names_its_provider(world: &World<'_>) {
     assert_eq!(snapshot.kind, SnapshotKind::Disk);
 }
 
+/// That the tree has what [`EVERYTHING`] made: two manifests that both lack it would be equal too.
+fn shows_everything(lines: &[ManifestLine]) {
+    let line = |path: &str| {
+        let found = lines.iter().find(|line| line.path == path);
+        found.unwrap_or_else(|| panic!("{path} is missing"))
+    };
+    assert_eq!(line("modes").mode, 0o4751);
+    assert_eq!(line("setgid").mode, 0o2750);
+    assert_eq!((line("owned").uid, line("owned").gid), (1000, 1000));
+    assert_eq!(
+        (line("link").uid, line("link").kind),
+        (1000, LineKind::Symlink)
+    );
+    assert_eq!(line("tagged").xattrs.len(), 2);
+    assert_eq!(line("tagdir").xattrs.len(), 1);
+    assert!(line("able").xattrs.contains_key(CAPABILITY_XATTR));
+    assert!(line("sparse").sparse, "the file system keeps holes");
+    assert_eq!(line("plain/third").same_as.as_deref(), Some("one"));
+    assert_eq!(line("one").links, 3);
+    assert_eq!(line("fifo").kind, LineKind::Fifo);
+    assert_eq!(line("hollow/er").kind, LineKind::Directory);
+}
+
 /// Pieces of file work, written as on a command line: single spaces apart, so that two in a row
 /// stand around an empty argument.
 async fn files(guest: &Guest<'_>, works: &str) {
@@ -310,7 +329,7 @@ async fn files(guest: &Guest<'_>, works: &str) {
 async fn restores_to<'w>(
     world: &'w World<'_>,
     snapshot: &SnapshotId,
-    wanted: &[crate::probe::ManifestLine],
+    wanted: &[ManifestLine],
 ) -> Guest<'w> {
     let restored = world.restored(snapshot).await;
     let found = restored.lasting_manifest().await;

@@ -6,6 +6,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{ProviderError, SandboxId};
 
+/// Every method that can fail; a test that names another would wait for ever.
+const OPERATIONS: [&str; 22] = [
+    "ensure",
+    "create",
+    "terminate",
+    "stop",
+    "remove",
+    "snapshot",
+    "pause",
+    "resume",
+    "fork",
+    "extend",
+    "exec",
+    "read_files",
+    "write_files",
+    "dial",
+    "serve",
+    "endpoints",
+    "alive",
+    "health",
+    "list",
+    "snapshot_memory",
+    "restore_memory",
+    "delete_snapshot",
+];
+
 /// One thing the fake was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
@@ -23,6 +49,10 @@ pub(super) struct Faults {
 
 impl Faults {
     pub(super) fn fail_next(&self, operation: &'static str, error: ProviderError) {
+        assert!(
+            OPERATIONS.contains(&operation),
+            "a provider has no operation {operation}"
+        );
         let mut next = self.next.lock().expect("no holder panics");
         next.entry(operation).or_default().push_back(error);
     }

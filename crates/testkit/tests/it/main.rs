@@ -41,7 +41,7 @@ impl Both {
                 .map(|word| word.replace('@', place))
                 .collect()
         };
-        let real = self.real(at(self.directory.path().as_str()));
+        let real = Self::real(at(self.directory.path().as_str()));
         let simulated = self.simulated(at("/contract")).await;
         let seen = |of: &Finished| {
             let complains = !of.stderr.is_empty();
@@ -56,7 +56,7 @@ impl Both {
         real
     }
 
-    fn real(&self, args: Vec<String>) -> Finished {
+    fn real(args: Vec<String>) -> Finished {
         let output = Command::new(env!("CARGO_BIN_EXE_nacre-probe"))
             .args(args)
             .output()
@@ -79,10 +79,10 @@ impl Both {
     }
 
     async fn simulated(&self, args: Vec<String>) -> Finished {
-        let argv = std::iter::once(probe::PATH.to_owned()).chain(args);
+        let line = std::iter::once(probe::PATH.to_owned()).chain(args);
         let exec = self
             .fake
-            .exec(self.sandbox, ExecSpec::new(argv))
+            .exec(self.sandbox, ExecSpec::new(line))
             .await
             .unwrap();
         exec.finish().await.unwrap()

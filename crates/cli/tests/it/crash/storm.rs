@@ -93,8 +93,22 @@ impl Storm {
             "{} ({status}), keeper killed: {keeper:?}",
             arguments.join(" ")
         );
+        if !status.success() && self.chance.one_in(3) {
+            self.a_recovery_is_killed_too();
+        }
         self.model.compare(&self.stage, &effect, status.success());
         done
+    }
+
+    fn a_recovery_is_killed_too(&mut self) {
+        let delay = self.chance.at_most(MOST_DELAY / 2);
+        let begun = Instant::now();
+        let mut nacre = self.stage.spawn(None, &["sandbox", "ls"]);
+        while begun.elapsed() < delay && nacre.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        let _ = nacre.kill();
+        nacre.wait().unwrap();
     }
 
     fn choose(&mut self) -> (Vec<String>, Effect) {
