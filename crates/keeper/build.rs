@@ -1,7 +1,10 @@
 //! Compiles the checked-in allowlist of system calls, `seccomp.json`, to the program that the
 //! kernel takes.
 
-#![expect(clippy::disallowed_methods, reason = "a build script is configured by its environment")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a build script is configured by its environment"
+)]
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -9,9 +12,12 @@ use std::path::PathBuf;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=seccomp.json");
     println!("cargo:rerun-if-changed=build.rs");
-    let architecture = std::env::var("CARGO_CFG_TARGET_ARCH")?.as_str().try_into()?;
+    let architecture = std::env::var("CARGO_CFG_TARGET_ARCH")?
+        .as_str()
+        .try_into()?;
     let json = std::fs::File::open("seccomp.json")?;
-    let filters: HashMap<String, seccompiler::BpfProgram> = seccompiler::compile_from_json(json, architecture)?;
+    let filters: HashMap<String, seccompiler::BpfProgram> =
+        seccompiler::compile_from_json(json, architecture)?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     for (name, program) in &filters {
         let mut bytes = Vec::new();

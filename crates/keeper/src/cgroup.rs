@@ -14,7 +14,10 @@ const FREEZE_TIMEOUT: Duration = Duration::from_secs(5);
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn write(path: &str, value: &str) -> io::Result<()> {
-    OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes())
+    OpenOptions::new()
+        .write(true)
+        .open(path)?
+        .write_all(value.as_bytes())
 }
 
 /// Freezes, and thaws again if that does not come about in time. The processor quota is lifted
@@ -34,7 +37,9 @@ pub(crate) fn freeze(cgroups: &Cgroups) -> io::Result<Duration> {
         Ok(true) => Ok(started.elapsed()),
         Ok(false) => {
             thaw(cgroups)?;
-            Err(io::Error::other("a process would not stand still; it was left running"))
+            Err(io::Error::other(
+                "a process would not stand still; it was left running",
+            ))
         }
         Err(error) => {
             let _ = thaw(cgroups);
@@ -60,7 +65,9 @@ pub(crate) fn kill(cgroups: &Cgroups) -> io::Result<Duration> {
     if wait_for(cgroups, "populated 0", KILL_TIMEOUT)? {
         Ok(started.elapsed())
     } else {
-        Err(io::Error::other("a process would not die within ten seconds"))
+        Err(io::Error::other(
+            "a process would not die within ten seconds",
+        ))
     }
 }
 
@@ -99,6 +106,9 @@ fn wait_for(cgroups: &Cgroups, wanted: &str, timeout: Duration) -> io::Result<bo
             return Ok(false);
         }
         let left = Timespec::try_from(left).map_err(io::Error::other)?;
-        poll(&mut [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::PRI)], Some(&left))?;
+        poll(
+            &mut [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::PRI)],
+            Some(&left),
+        )?;
     }
 }

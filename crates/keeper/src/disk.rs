@@ -12,7 +12,12 @@ const MAX_DEPTH: usize = 512;
 pub(crate) fn used(path: &str) -> u64 {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = |fd| Dir::new(fd).ok();
-    let Some(top) = rustix::fs::open(path, flags, Mode::empty()).ok().and_then(open) else { return 0 };
+    let Some(top) = rustix::fs::open(path, flags, Mode::empty())
+        .ok()
+        .and_then(open)
+    else {
+        return 0;
+    };
     let mut stack = vec![top];
     let mut total = 0u64;
     while let Some(directory) = stack.last_mut() {
@@ -30,12 +35,19 @@ pub(crate) fn used(path: &str) -> u64 {
         }
         let Ok(parent) = directory.fd() else { continue };
         if let Ok(stat) = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-            total = total.saturating_add(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512));
+            total = total.saturating_add(
+                u64::try_from(stat.st_blocks)
+                    .unwrap_or(0)
+                    .saturating_mul(512),
+            );
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
                 if stack.len() >= MAX_DEPTH {
                     return u64::MAX;
                 }
-                let child = stack.last().and_then(|d| d.fd().ok()).and_then(|fd| openat(fd.as_fd(), name, flags, Mode::empty()).ok());
+                let child = stack
+                    .last()
+                    .and_then(|d| d.fd().ok())
+                    .and_then(|fd| openat(fd.as_fd(), name, flags, Mode::empty()).ok());
                 stack.extend(child.and_then(open));
             }
         }

@@ -9,7 +9,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, connect, shutdown, socket_with};
+use rustix::net::{
+    AddressFamily, Shutdown, SocketFlags, SocketType, connect, shutdown, socket_with,
+};
 use wire::keeper::Forward;
 
 /// Each holds at most two buffers, so a keeper stays small whatever the sandbox does.
@@ -45,16 +47,26 @@ pub(crate) fn listen(forwards: &[Forward]) -> io::Result<Forwards> {
         listener.set_nonblocking(true)?;
         listeners.push((listener, forward.to));
     }
-    Ok(Forwards { listeners, pairs: Vec::new() })
+    Ok(Forwards {
+        listeners,
+        pairs: Vec::new(),
+    })
 }
 
 impl Forwards {
     pub(crate) fn poll_for<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         if self.pairs.len() < MAX_PAIRS {
-            fds.extend(self.listeners.iter().map(|(l, _)| PollFd::from_borrowed_fd(l.as_fd(), PollFlags::IN)));
+            fds.extend(
+                self.listeners
+                    .iter()
+                    .map(|(l, _)| PollFd::from_borrowed_fd(l.as_fd(), PollFlags::IN)),
+            );
         }
         for pair in &self.pairs {
-            for (fd, incoming, outgoing) in [(&pair.inside, &pair.out, &pair.back), (&pair.host, &pair.back, &pair.out)] {
+            for (fd, incoming, outgoing) in [
+                (&pair.inside, &pair.out, &pair.back),
+                (&pair.host, &pair.back, &pair.out),
+            ] {
                 let mut wanted = PollFlags::empty();
                 wanted.set(PollFlags::IN, !incoming.ended && incoming.bytes.is_empty());
                 wanted.set(PollFlags::OUT, !outgoing.bytes.is_empty());
@@ -74,7 +86,12 @@ impl Forwards {
             {
                 let connected = inside.set_nonblocking(true).and_then(|()| dial(*to));
                 if let Ok(host) = connected {
-                    let pair = Pair { inside: inside.into(), host, out: Flow::default(), back: Flow::default() };
+                    let pair = Pair {
+                        inside: inside.into(),
+                        host,
+                        out: Flow::default(),
+                        back: Flow::default(),
+                    };
                     self.pairs.push(pair);
                 }
             }
@@ -88,8 +105,17 @@ impl Forwards {
 }
 
 fn dial(to: SocketAddr) -> io::Result<OwnedFd> {
-    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    let family = if to.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let socket = socket_with(
+        family,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
     match connect(&socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(error) => Err(error.into()),

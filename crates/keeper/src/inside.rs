@@ -35,8 +35,17 @@ const CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETFCAP);
 
 /// Nobody inside needs these, and some tell about the host.
-const MASKED: [&str; 9] =
-    ["kcore", "keys", "key-users", "timer_list", "sysrq-trigger", "latency_stats", "acpi", "scsi", "asound"];
+const MASKED: [&str; 9] = [
+    "kcore",
+    "keys",
+    "key-users",
+    "timer_list",
+    "sysrq-trigger",
+    "latency_stats",
+    "acpi",
+    "scsi",
+    "asound",
+];
 const READ_ONLY_PROC: [&str; 4] = ["sys", "bus", "fs", "irq"];
 
 /// What the keeper made in the initial user namespace and hands over.
@@ -97,13 +106,26 @@ pub(crate) fn settle(legacy_cgroups: &[OwnedFd]) -> Result<(), Failed> {
 pub(crate) fn make_own(launch: &Launch) -> Result<Own, Failed> {
     rustix::system::sethostname(launch.hostname.as_bytes()).at("host name")?;
     limit_namespaces();
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).at("private mounts")?;
+    mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )
+    .at("private mounts")?;
     let harmless = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     let no_exec = harmless | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let terminals =
-        [("newinstance", None), ("ptmxmode", Some("666")), ("mode", Some("620")), ("gid", Some("5")), ("max", Some("256"))];
+    let terminals = [
+        ("newinstance", None),
+        ("ptmxmode", Some("666")),
+        ("mode", Some("620")),
+        ("gid", Some("5")),
+        ("max", Some("256")),
+    ];
     let size = launch.shm_bytes.to_string();
-    let empty = [("size", Some("4k")), ("nr_inodes", Some("2")), ("mode", Some("555"))];
+    let empty = [
+        ("size", Some("4k")),
+        ("nr_inodes", Some("2")),
+        ("mode", Some("555")),
+    ];
     Ok(Own {
         // The kernel lets us make a proc only while a whole one is in sight, so before we leave.
         proc: new_filesystem("proc", &[], no_exec).at("proc")?,
@@ -113,26 +135,64 @@ pub(crate) fn make_own(launch: &Launch) -> Result<Own, Failed> {
             MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC,
         )
         .at("devpts")?,
-        shared_memory: new_filesystem("tmpfs", &[("size", Some(&size)), ("mode", Some("1777"))], no_exec).at("shm")?,
-        run: new_filesystem("tmpfs", &[("size", Some(&size)), ("mode", Some("755"))], harmless).at("run")?,
-        env: new_filesystem("tmpfs", &[("size", Some("1m")), ("mode", Some("711"))], no_exec).at("env")?,
-        empty: new_filesystem("tmpfs", &empty, MountAttrFlags::MOUNT_ATTR_RDONLY | harmless).at("masks")?,
+        shared_memory: new_filesystem(
+            "tmpfs",
+            &[("size", Some(&size)), ("mode", Some("1777"))],
+            no_exec,
+        )
+        .at("shm")?,
+        run: new_filesystem(
+            "tmpfs",
+            &[("size", Some(&size)), ("mode", Some("755"))],
+            harmless,
+        )
+        .at("run")?,
+        env: new_filesystem(
+            "tmpfs",
+            &[("size", Some("1m")), ("mode", Some("711"))],
+            no_exec,
+        )
+        .at("env")?,
+        empty: new_filesystem(
+            "tmpfs",
+            &empty,
+            MountAttrFlags::MOUNT_ATTR_RDONLY | harmless,
+        )
+        .at("masks")?,
     })
 }
 
 /// Builds the root, leaves the host's, and becomes the runner. Returns only on failure.
-pub(crate) fn become_runner(launch: &Launch, own: &Own, mounts: &Mounts, descriptors: Descriptors) -> Failed {
+pub(crate) fn become_runner(
+    launch: &Launch,
+    own: &Own,
+    mounts: &Mounts,
+    descriptors: Descriptors,
+) -> Failed {
     match prepare(launch, own, mounts, descriptors) {
-        Ok(()) => ("starting the runner", sys::execute(c"/run/nacre/nacre-runner", c"nacre-runner")),
+        Ok(()) => (
+            "starting the runner",
+            sys::execute(c"/run/nacre/nacre-runner", c"nacre-runner"),
+        ),
         Err(failed) => failed,
     }
 }
 
-fn prepare(launch: &Launch, own: &Own, mounts: &Mounts, descriptors: Descriptors) -> Result<(), Failed> {
+fn prepare(
+    launch: &Launch,
+    own: &Own,
+    mounts: &Mounts,
+    descriptors: Descriptors,
+) -> Result<(), Failed> {
     build_root(launch, own, mounts)?;
     enter_root(&mounts.root).at("entering the root")?;
     standard_streams().at("standard streams")?;
-    let keep = [&descriptors.config, &descriptors.listen, &descriptors.cgroup, &descriptors.ready];
+    let keep = [
+        &descriptors.config,
+        &descriptors.listen,
+        &descriptors.cgroup,
+        &descriptors.ready,
+    ];
     sys::arrange_descriptors(&keep).at("descriptors")?;
     rustix::process::umask(Mode::from(0o022));
     rustix::process::setsid().at("session")?;
@@ -147,7 +207,11 @@ fn prepare(launch: &Launch, own: &Own, mounts: &Mounts, descriptors: Descriptors
 /// CAP_SYS_RESOURCE, which the bounding set lacks, nobody inside can raise it again.
 fn limit_namespaces() {
     // Best effort: an older kernel without the file has its own, higher limit.
-    if let Ok(file) = open("/proc/sys/user/max_user_namespaces", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) {
+    if let Ok(file) = open(
+        "/proc/sys/user/max_user_namespaces",
+        OFlags::WRONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) {
         let _ = rustix::io::write(file, b"64");
     }
 }
@@ -155,7 +219,12 @@ fn limit_namespaces() {
 fn build_root(launch: &Launch, own: &Own, mounts: &Mounts) -> Result<(), Failed> {
     let root = &mounts.root;
     // Any directory will do to hang the root on: we leave this mount tree right after.
-    let anywhere = open("/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).at("proc")?;
+    let anywhere = open(
+        "/proc",
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .at("proc")?;
     attach(root, &anywhere, ".").at("attaching the root")?;
     for ((_, inside), mount) in launch.binds.iter().zip(&mounts.binds) {
         attach(mount, root, inside.trim_start_matches('/')).at("host directories")?;
@@ -183,7 +252,11 @@ fn mask(root: &OwnedFd, empty: &OwnedFd) -> io::Result<()> {
             Err(error) => return Err(error),
         };
         let is_directory = rustix::fs::fstat(&target)?.st_mode & libc::S_IFMT == libc::S_IFDIR;
-        let cloth = if is_directory { clone_within(empty, ".", 0)? } else { clone_within(root, "dev/null", READ_ONLY)? };
+        let cloth = if is_directory {
+            clone_within(empty, ".", 0)?
+        } else {
+            clone_within(root, "dev/null", READ_ONLY)?
+        };
         cover(&cloth, root, &path)?;
     }
     for name in READ_ONLY_PROC {

@@ -7,7 +7,9 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, memfd_create, open, openat};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::thread::{CapabilitiesSecureBits, Gid, LinkNameSpaceType, Uid, move_into_link_name_space};
+use rustix::thread::{
+    CapabilitiesSecureBits, Gid, LinkNameSpaceType, Uid, move_into_link_name_space,
+};
 use wire::Frame;
 use wire::keeper::{Launch, Launched, Reply, Running};
 
@@ -20,17 +22,27 @@ use crate::{cgroup, forward};
 
 /// Brings a sandbox up. On failure nothing is left but what the caller gave us: the processes are
 /// gone and the cgroups are as empty as they came.
-pub(crate) fn launch(order: Launch, network: Option<OwnedFd>) -> Result<(Serving, Launched), Failed> {
+pub(crate) fn launch(
+    order: Launch,
+    network: Option<OwnedFd>,
+) -> Result<(Serving, Launched), Failed> {
     let at = |stage: &'static str| move |error: io::Error| (stage, error);
-    let outer = open("/proc/self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(io::Error::from)
-        .map_err(at("network namespace"))?;
-    let directory =
-        open_directory(&order.dir).map_err(at("sandbox directory"))?;
+    let outer = open(
+        "/proc/self/ns/net",
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(io::Error::from)
+    .map_err(at("network namespace"))?;
+    let directory = open_directory(&order.dir).map_err(at("sandbox directory"))?;
     let descriptors = Prepared::new(&order, &directory)?;
-    let (ours, theirs) =
-        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-            .map_err(|e| ("socket pair", e.into()))?;
+    let (ours, theirs) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(|e| ("socket pair", e.into()))?;
     if let Some(network) = &network {
         enter_network(network).map_err(at("entering the network namespace"))?;
     }
@@ -46,24 +58,34 @@ pub(crate) fn launch(order: Launch, network: Option<OwnedFd>) -> Result<(Serving
     };
     drop(theirs);
     model::failpoint::hit("keeper.cloned");
-    let brought_up = bring_up(&order, pid, &ours, descriptors)
-        .and_then(|unmounted| {
-            enter_network(&outer).map_err(at("leaving the network namespace"))?;
-            become_root().map_err(at("becoming root again"))?;
-            Ok(unmounted)
-        });
+    let brought_up = bring_up(&order, pid, &ours, descriptors).and_then(|unmounted| {
+        enter_network(&outer).map_err(at("leaving the network namespace"))?;
+        become_root().map_err(at("becoming root again"))?;
+        Ok(unmounted)
+    });
     let unmounted = match brought_up {
         Ok(unmounted) => unmounted,
         Err(failed) => {
             let _ = cgroup::kill(&order.cgroups);
-            let _ = rustix::process::waitid(rustix::process::WaitId::PidFd(pidfd.as_fd()), rustix::process::WaitIdOptions::EXITED);
+            let _ = rustix::process::waitid(
+                rustix::process::WaitId::PidFd(pidfd.as_fd()),
+                rustix::process::WaitIdOptions::EXITED,
+            );
             return Err(failed);
         }
     };
     let listener = socket_in(&directory, "keeper.sock", 0o600).map_err(at("keeper socket"))?;
-    let handle = Handle { order, pid, pidfd, unmounted };
+    let handle = Handle {
+        order,
+        pid,
+        pidfd,
+        unmounted,
+    };
     handle.record().map_err(at("recording the process"))?;
-    Ok((Serving::new(handle, listener, forwards, false), Launched { pid }))
+    Ok((
+        Serving::new(handle, listener, forwards, false),
+        Launched { pid },
+    ))
 }
 
 /// Takes over a running sandbox whose keeper was killed. Its doors are opened anew under the same
@@ -74,20 +96,34 @@ pub(crate) fn adopt(order: Launch, paused: bool) -> Result<(Serving, Launched), 
     let running: Running = std::fs::read(format!("{}/keeper.json", order.dir))
         .and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::other))
         .map_err(at("finding the process"))?;
-    let pid = rustix::process::Pid::from_raw(running.pid)
-        .ok_or(("finding the process", io::Error::from(io::ErrorKind::InvalidData)))?;
+    let pid = rustix::process::Pid::from_raw(running.pid).ok_or((
+        "finding the process",
+        io::Error::from(io::ErrorKind::InvalidData),
+    ))?;
     let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
         .map_err(|e| ("finding the process", e.into()))?;
     // Checked after the descriptor is held: from here on the number cannot be reused under us.
     if process_start(running.pid).map_err(at("finding the process"))? != running.started {
-        return Err(("finding the process", io::Error::from(io::ErrorKind::NotFound)));
+        return Err((
+            "finding the process",
+            io::Error::from(io::ErrorKind::NotFound),
+        ));
     }
-    let unmounted = Unmounted::watch(&format!("/proc/{}/root", running.pid)).map_err(at("watching the root"))?;
-    let outer = open("/proc/self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| ("network namespace", e.into()))?;
+    let unmounted = Unmounted::watch(&format!("/proc/{}/root", running.pid))
+        .map_err(at("watching the root"))?;
+    let outer = open(
+        "/proc/self/ns/net",
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(|e| ("network namespace", e.into()))?;
     if !order.host_network {
-        let network = open(format!("/proc/{}/ns/net", running.pid), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|e| ("network namespace", e.into()))?;
+        let network = open(
+            format!("/proc/{}/ns/net", running.pid),
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(|e| ("network namespace", e.into()))?;
         enter_network(&network).map_err(at("entering the network namespace"))?;
     }
     // A port that something inside took meanwhile stays with it; the sandbox itself is fine.
@@ -97,7 +133,12 @@ pub(crate) fn adopt(order: Launch, paused: bool) -> Result<(Serving, Launched), 
         cgroup::thaw(&order.cgroups).map_err(at("thawing"))?;
     }
     let listener = socket_in(&directory, "keeper.sock", 0o600).map_err(at("keeper socket"))?;
-    let handle = Handle { order, pid: running.pid, pidfd, unmounted };
+    let handle = Handle {
+        order,
+        pid: running.pid,
+        pidfd,
+        unmounted,
+    };
     handle.record().map_err(at("recording the process"))?;
     let launched = Launched { pid: running.pid };
     let mut serving = Serving::new(handle, listener, forwards, paused);
@@ -106,11 +147,18 @@ pub(crate) fn adopt(order: Launch, paused: bool) -> Result<(Serving, Launched), 
 }
 
 fn open_directory(path: &str) -> io::Result<OwnedFd> {
-    Ok(open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+    Ok(open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?)
 }
 
 fn enter_network(namespace: &OwnedFd) -> io::Result<()> {
-    Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
+    Ok(move_into_link_name_space(
+        namespace.as_fd(),
+        Some(LinkNameSpaceType::Network),
+    )?)
 }
 
 /// Everything the child needs that has to be opened before the clone.
@@ -131,21 +179,38 @@ impl Prepared {
             .cgroups
             .legacy
             .iter()
-            .map(|dir| open(format!("{dir}/cgroup.procs"), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()))
+            .map(|dir| {
+                open(
+                    format!("{dir}/cgroup.procs"),
+                    OFlags::WRONLY | OFlags::CLOEXEC,
+                    Mode::empty(),
+                )
+            })
             .collect::<Result<_, _>>()
             .map_err(|e| ("cgroup", e.into()))?;
         let config = memfd_create("config", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
             .map_err(|e| ("runner configuration", e.into()))?;
         let mut file = File::from(config);
-        let written = serde_json::to_vec(&order.config).map_err(io::Error::other).and_then(|json| {
-            file.write_all(&json)?;
-            rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
-            Ok(rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK)?)
-        });
+        let written = serde_json::to_vec(&order.config)
+            .map_err(io::Error::other)
+            .and_then(|json| {
+                file.write_all(&json)?;
+                rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
+                Ok(rustix::fs::fcntl_add_seals(
+                    &file,
+                    SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK,
+                )?)
+            });
         written.map_err(|e| ("runner configuration", e))?;
         let listen = socket_in(directory, "guest.sock", 0o600).map_err(|e| ("guest socket", e))?;
         let ready = pipe_with(PipeFlags::CLOEXEC).map_err(|e| ("pipe", e.into()))?;
-        Ok(Self { cgroup, legacy, config: file.into(), listen: OwnedFd::from(listen), ready })
+        Ok(Self {
+            cgroup,
+            legacy,
+            config: file.into(),
+            listen: OwnedFd::from(listen),
+            ready,
+        })
     }
 }
 
@@ -154,7 +219,13 @@ impl Prepared {
 fn delegate(cgroup: &OwnedFd, order: &Launch) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(order.first_id), Gid::from_raw(order.first_id));
     for path in [".", "cgroup.procs"] {
-        rustix::fs::chownat(cgroup, path, Some(uid), Some(gid), rustix::fs::AtFlags::empty())?;
+        rustix::fs::chownat(
+            cgroup,
+            path,
+            Some(uid),
+            Some(gid),
+            rustix::fs::AtFlags::empty(),
+        )?;
     }
     Ok(())
 }
@@ -171,10 +242,17 @@ fn become_owner(order: &Launch) -> io::Result<()> {
 fn become_root() -> io::Result<()> {
     rustix::thread::set_thread_res_uid(None, Some(Uid::ROOT), None)?;
     rustix::thread::set_thread_res_gid(None, Some(Gid::ROOT), None)?;
-    Ok(rustix::thread::set_capabilities_secure_bits(CapabilitiesSecureBits::empty())?)
+    Ok(rustix::thread::set_capabilities_secure_bits(
+        CapabilitiesSecureBits::empty(),
+    )?)
 }
 
-fn bring_up(order: &Launch, pid: i32, child: &OwnedFd, prepared: Prepared) -> Result<Unmounted, Failed> {
+fn bring_up(
+    order: &Launch,
+    pid: i32,
+    child: &OwnedFd,
+    prepared: Prepared,
+) -> Result<Unmounted, Failed> {
     let users = map_ids(order, pid).map_err(|e| ("id maps", e))?;
     // The child makes its own file systems while we make ours.
     wire::pass::send(child, &Frame::control(&Reply::Done), &[])
@@ -182,8 +260,12 @@ fn bring_up(order: &Launch, pid: i32, child: &OwnedFd, prepared: Prepared) -> Re
     let mounts = Mounts {
         root: overlay(order, &users).map_err(|e| ("overlay", e))?,
         devices: devices(order.first_id).map_err(|e| ("devices", e))?,
-        doors: clone_tree(&order.doors, READ_ONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV, None)
-            .map_err(|e| ("doors", e))?,
+        doors: clone_tree(
+            &order.doors,
+            READ_ONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
+            None,
+        )
+        .map_err(|e| ("doors", e))?,
         sys: clone_tree(&order.sys, READ_ONLY | HARMLESS, None).map_err(|e| ("sys", e))?,
         binds: order
             .binds
@@ -198,7 +280,10 @@ fn bring_up(order: &Launch, pid: i32, child: &OwnedFd, prepared: Prepared) -> Re
             .collect::<io::Result<_>>()
             .map_err(|e| ("host files", e))?,
     };
-    let root = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&mounts.root));
+    let root = format!(
+        "/proc/self/fd/{}",
+        std::os::fd::AsRawFd::as_raw_fd(&mounts.root)
+    );
     let unmounted = Unmounted::watch(&root).map_err(|e| ("watching the root", e))?;
     model::failpoint::hit("keeper.mounted");
     let fds: Vec<BorrowedFd<'_>> = [&mounts.root, &mounts.devices, &mounts.doors, &mounts.sys]
@@ -212,16 +297,26 @@ fn bring_up(order: &Launch, pid: i32, child: &OwnedFd, prepared: Prepared) -> Re
     drop(mounts);
     drop(prepared.ready.1);
     // The child's end closes when it has become the runner; anything before is a failure's story.
-    if let Some((frame, _)) = wire::pass::receive(child).map_err(|e| ("waiting for the child", io::Error::other(e)))? {
+    if let Some((frame, _)) =
+        wire::pass::receive(child).map_err(|e| ("waiting for the child", io::Error::other(e)))?
+    {
         return Err(match frame.message() {
-            Ok(Reply::Failed { stage, message }) => ("inside", io::Error::other(format!("{stage}: {message}"))),
-            _ => ("inside", io::Error::other("the child said something else than it should")),
+            Ok(Reply::Failed { stage, message }) => {
+                ("inside", io::Error::other(format!("{stage}: {message}")))
+            }
+            _ => (
+                "inside",
+                io::Error::other("the child said something else than it should"),
+            ),
         });
     }
     let mut byte = [0u8; 1];
     match rustix::io::retry_on_intr(|| rustix::io::read(&prepared.ready.0, &mut byte)) {
         Ok(1) => Ok(unmounted),
-        Ok(_) => Err(("waiting for the runner", io::Error::other("it ended before it was ready"))),
+        Ok(_) => Err((
+            "waiting for the runner",
+            io::Error::other("it ended before it was ready"),
+        )),
         Err(error) => Err(("waiting for the runner", error.into())),
     }
 }
@@ -229,25 +324,44 @@ fn bring_up(order: &Launch, pid: i32, child: &OwnedFd, prepared: Prepared) -> Re
 /// File systems without id-mapped mounts show the host's owners, which inside are nobody.
 fn clone_for_ids(path: &str, attributes: u64, users: &OwnedFd) -> io::Result<OwnedFd> {
     match clone_tree(path, attributes, Some(users)) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => clone_tree(path, attributes, None),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            clone_tree(path, attributes, None)
+        }
         other => other,
     }
 }
 
 fn map_ids(order: &Launch, pid: i32) -> io::Result<OwnedFd> {
-    let process = open(format!("/proc/{pid}"), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let process = open(
+        format!("/proc/{pid}"),
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let map = format!("0 {} {}", order.first_id, order.ids);
     for file in ["uid_map", "gid_map"] {
-        let file = openat(&process, file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let file = openat(
+            &process,
+            file,
+            OFlags::WRONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
         rustix::io::write(file, map.as_bytes())?;
     }
-    Ok(openat(&process, "ns/user", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+    Ok(openat(
+        &process,
+        "ns/user",
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?)
 }
 
 /// Never returns: becomes the runner, or says why not and ends.
 fn child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> ! {
     let failed = run_child(order, prepared, keeper);
-    let reply = Reply::Failed { stage: failed.0.to_owned(), message: failed.1.to_string() };
+    let reply = Reply::Failed {
+        stage: failed.0.to_owned(),
+        message: failed.1.to_string(),
+    };
     let _ = wire::pass::send(keeper, &Frame::control(&reply), &[]);
     sys::exit_now(1)
 }
@@ -255,28 +369,50 @@ fn child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> ! {
 fn run_child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> Failed {
     let hear = || match wire::pass::receive(keeper) {
         Ok(Some((_, fds))) => Ok(fds),
-        Ok(None) => Err(("waiting for the keeper", io::ErrorKind::UnexpectedEof.into())),
+        Ok(None) => Err((
+            "waiting for the keeper",
+            io::ErrorKind::UnexpectedEof.into(),
+        )),
         Err(error) => Err(("waiting for the keeper", io::Error::other(error))),
     };
-    let own = hear().and_then(|_| inside::settle(&prepared.legacy)).and_then(|()| inside::make_own(order));
+    let own = hear()
+        .and_then(|_| inside::settle(&prepared.legacy))
+        .and_then(|()| inside::make_own(order));
     let (own, fds) = match own.and_then(|own| Ok((own, hear()?))) {
         Ok(both) => both,
         Err(failed) => return failed,
     };
     let mut fds = fds.into_iter();
-    let mut next = || fds.next().ok_or(("mounts of the keeper", io::Error::from(io::ErrorKind::UnexpectedEof)));
+    let mut next = || {
+        fds.next().ok_or((
+            "mounts of the keeper",
+            io::Error::from(io::ErrorKind::UnexpectedEof),
+        ))
+    };
     let mounts = (|| {
         Ok(Mounts {
             root: next()?,
             devices: next()?,
             doors: next()?,
             sys: next()?,
-            binds: order.binds.iter().map(|_| next()).collect::<Result<_, _>>()?,
-            files: order.files.iter().map(|_| next()).collect::<Result<_, _>>()?,
+            binds: order
+                .binds
+                .iter()
+                .map(|_| next())
+                .collect::<Result<_, _>>()?,
+            files: order
+                .files
+                .iter()
+                .map(|_| next())
+                .collect::<Result<_, _>>()?,
         })
     })();
-    let descriptors =
-        Descriptors { config: prepared.config, listen: prepared.listen, cgroup: prepared.cgroup, ready: prepared.ready.1 };
+    let descriptors = Descriptors {
+        config: prepared.config,
+        listen: prepared.listen,
+        cgroup: prepared.cgroup,
+        ready: prepared.ready.1,
+    };
     match mounts {
         Ok(mounts) => inside::become_runner(order, &own, &mounts, descriptors),
         Err(failed) => failed,

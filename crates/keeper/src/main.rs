@@ -42,7 +42,10 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err((stage, error)) => {
-            let failed = Reply::Failed { stage: stage.to_owned(), message: error.to_string() };
+            let failed = Reply::Failed {
+                stage: stage.to_owned(),
+                message: error.to_string(),
+            };
             let _ = wire::pass::send(&host, &Frame::control(&failed), &[]);
             ExitCode::FAILURE
         }
@@ -51,10 +54,16 @@ fn main() -> ExitCode {
 
 fn start(host: &OwnedFd) -> Result<serve::Serving, inside::Failed> {
     let Ok(Some((frame, fds))) = wire::pass::receive(host) else {
-        return Err(("reading the order", std::io::Error::other("nacre-keeper is started by nacre alone")));
+        return Err((
+            "reading the order",
+            std::io::Error::other("nacre-keeper is started by nacre alone"),
+        ));
     };
     model::failpoint::hit("keeper.started");
-    let (serving, launched, is_new) = match frame.message().map_err(|e| ("reading the order", std::io::Error::other(e)))? {
+    let (serving, launched, is_new) = match frame
+        .message()
+        .map_err(|e| ("reading the order", std::io::Error::other(e)))?
+    {
         Start::Launch(order) => {
             let (serving, launched) = launch::launch(order, fds.into_iter().next())?;
             (serving, launched, true)

@@ -5,26 +5,42 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_fd,
-    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
+    fsconfig_set_fd, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
+    open_tree,
 };
 use wire::keeper::Launch;
 
 use crate::sys;
 
 pub(crate) const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
-pub(crate) const HARMLESS: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOEXEC;
+pub(crate) const HARMLESS: u64 =
+    libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOEXEC;
 
 /// A detached copy of the mount at `path`, with attributes and, if given, an id map.
-pub(crate) fn clone_tree(path: &str, attributes: u64, users: Option<&OwnedFd>) -> io::Result<OwnedFd> {
-    let tree = open_tree(CWD, path, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)?;
+pub(crate) fn clone_tree(
+    path: &str,
+    attributes: u64,
+    users: Option<&OwnedFd>,
+) -> io::Result<OwnedFd> {
+    let tree = open_tree(
+        CWD,
+        path,
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC,
+    )?;
     sys::mount_setattr(&tree, attributes, users)?;
     Ok(tree)
 }
 
 /// A detached copy of one file or directory of a mount we hold.
-pub(crate) fn clone_within(directory: impl AsFd, path: &str, attributes: u64) -> io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+pub(crate) fn clone_within(
+    directory: impl AsFd,
+    path: &str,
+    attributes: u64,
+) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
     let tree = open_tree(directory, path, flags)?;
     if attributes != 0 {
         sys::mount_setattr(&tree, attributes, None)?;
@@ -46,7 +62,11 @@ pub(crate) fn new_filesystem(
         }
     }
     fsconfig_create(context.as_fd())?;
-    Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+    Ok(fsmount(
+        context.as_fd(),
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        attributes,
+    )?)
 }
 
 /// The sandbox's root: its upper over its layers, every one seen through the sandbox's id map.
@@ -70,13 +90,21 @@ pub(crate) fn overlay(launch: &Launch, users: &OwnedFd) -> io::Result<OwnedFd> {
     fsconfig_set_fd(context, "upperdir", open(&disk, "upper")?.as_fd())?;
     fsconfig_set_fd(context, "workdir", open(&disk, "work")?.as_fd())?;
     // Spelled out, because a kernel's defaults are its packager's choice.
-    for (key, value) in
-        [("redirect_dir", "on"), ("index", "off"), ("metacopy", "off"), ("xino", "off"), ("nfs_export", "off")]
-    {
+    for (key, value) in [
+        ("redirect_dir", "on"),
+        ("index", "off"),
+        ("metacopy", "off"),
+        ("xino", "off"),
+        ("nfs_export", "off"),
+    ] {
         fsconfig_set_string(context, key, value)?;
     }
     fsconfig_create(context).map_err(|error| explain(context, error))?;
-    let mount = fsmount(context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_NODEV)?;
+    let mount = fsmount(
+        context,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        MountAttrFlags::MOUNT_ATTR_NODEV,
+    )?;
     let flags = rustix::fs::fstatvfs(&mount)?.f_flag;
     if flags.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
         return Err(io::Error::other("the kernel gave a read-only root"));
@@ -90,7 +118,10 @@ fn explain(context: impl AsFd, error: rustix::io::Errno) -> io::Error {
     match rustix::io::read(context, &mut text) {
         Ok(length) => {
             let words = String::from_utf8_lossy(&text[..length]);
-            io::Error::new(io::Error::from(error).kind(), format!("{} ({error})", words.trim()))
+            io::Error::new(
+                io::Error::from(error).kind(),
+                format!("{} ({error})", words.trim()),
+            )
         }
         Err(_) => error.into(),
     }
@@ -99,17 +130,33 @@ fn explain(context: impl AsFd, error: rustix::io::Errno) -> io::Error {
 /// `/dev` of the sandbox: made by the keeper, because inside a user namespace nobody may.
 pub(crate) fn devices(first_id: u32) -> io::Result<OwnedFd> {
     let id = first_id.to_string();
-    let options =
-        [("size", Some("64k")), ("nr_inodes", Some("128")), ("mode", Some("755")), ("uid", Some(&*id)), ("gid", Some(&*id))];
+    let options = [
+        ("size", Some("64k")),
+        ("nr_inodes", Some("128")),
+        ("mode", Some("755")),
+        ("uid", Some(&*id)),
+        ("gid", Some(&*id)),
+    ];
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let mount = new_filesystem("tmpfs", &options, attributes)?;
     // Everyone may use these, whatever mask the keeper inherited.
     let mask = rustix::process::umask(Mode::empty());
-    for (name, minor, major) in
-        [("null", 3, 1), ("zero", 5, 1), ("full", 7, 1), ("random", 8, 1), ("urandom", 9, 1), ("tty", 0, 5)]
-    {
+    for (name, minor, major) in [
+        ("null", 3, 1),
+        ("zero", 5, 1),
+        ("full", 7, 1),
+        ("random", 8, 1),
+        ("urandom", 9, 1),
+        ("tty", 0, 5),
+    ] {
         let device = rustix::fs::makedev(major, minor);
-        rustix::fs::mknodat(&mount, name, rustix::fs::FileType::CharacterDevice, Mode::from(0o666), device)?;
+        rustix::fs::mknodat(
+            &mount,
+            name,
+            rustix::fs::FileType::CharacterDevice,
+            Mode::from(0o666),
+            device,
+        )?;
     }
     rustix::process::umask(mask);
     for (name, target) in [
@@ -144,10 +191,23 @@ pub(crate) fn attach(mount: &OwnedFd, root: &OwnedFd, path: &str) -> io::Result<
 pub(crate) fn cover(mount: &OwnedFd, root: &OwnedFd, path: &str) -> io::Result<()> {
     match open_beneath(root, path) {
         Ok(target) => {
-            let is_directory = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|s| s.st_mode & libc::S_IFMT == libc::S_IFDIR);
-            if is_directory(mount)? == is_directory(&target)? { attach_at(mount, &target) } else { Ok(()) }
+            let is_directory = |fd: &OwnedFd| {
+                rustix::fs::fstat(fd).map(|s| s.st_mode & libc::S_IFMT == libc::S_IFDIR)
+            };
+            if is_directory(mount)? == is_directory(&target)? {
+                attach_at(mount, &target)
+            } else {
+                Ok(())
+            }
         }
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ELOOP | libc::ENOTDIR)) => Ok(()),
+        Err(error)
+            if matches!(
+                error.raw_os_error(),
+                Some(libc::ENOENT | libc::ELOOP | libc::ENOTDIR)
+            ) =>
+        {
+            Ok(())
+        }
         Err(error) => Err(error),
     }
 }
@@ -159,7 +219,13 @@ fn attach_at(mount: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
 
 pub(crate) fn open_beneath(root: &OwnedFd, path: &str) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    Ok(openat2(root, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty(), resolve)?)
+    Ok(openat2(
+        root,
+        path,
+        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+        resolve,
+    )?)
 }
 
 fn make_directories(root: &OwnedFd, path: &str) -> io::Result<()> {

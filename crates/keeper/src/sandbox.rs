@@ -28,13 +28,21 @@ impl Handle {
             keeper: rustix::process::getpid().as_raw_nonzero().get(),
             pid: self.pid,
             started: process_start(self.pid)?,
-            host_boot: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned(),
+            host_boot: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+                .trim()
+                .to_owned(),
         };
-        self.write("keeper.json", &serde_json::to_vec(&running).map_err(io::Error::other)?)
+        self.write(
+            "keeper.json",
+            &serde_json::to_vec(&running).map_err(io::Error::other)?,
+        )
     }
 
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let (new, place) = (format!("{}/.{name}", self.order.dir), format!("{}/{name}", self.order.dir));
+        let (new, place) = (
+            format!("{}/.{name}", self.order.dir),
+            format!("{}/{name}", self.order.dir),
+        );
         std::fs::write(&new, content)?;
         std::fs::rename(new, place)
     }
@@ -47,21 +55,31 @@ impl Handle {
         self.buried(reason)?;
         model::failpoint::hit("keeper.unmounted");
         let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
-        Ok(Ended { processes_us: micros(processes), unmount_us: micros(started.elapsed()) })
+        Ok(Ended {
+            processes_us: micros(processes),
+            unmount_us: micros(started.elapsed()),
+        })
     }
 
     /// PID 1 is dead or dying: collects it, waits for the unmount, removes the cgroups.
     pub(crate) fn buried(&mut self, reason: Option<&str>) -> io::Result<()> {
-        let status = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED).ok().flatten();
+        let status = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED)
+            .ok()
+            .flatten();
         let killed_by_limit = reason.is_none() && out_of_memory(&self.order);
         let exit = Exit {
             code: status.as_ref().and_then(|s| s.exit_status()),
             signal: status.as_ref().and_then(|s| s.terminating_signal()),
-            reason: reason.map(str::to_owned).or(killed_by_limit.then(|| "out_of_memory".to_owned())),
+            reason: reason
+                .map(str::to_owned)
+                .or(killed_by_limit.then(|| "out_of_memory".to_owned())),
         };
         self.unmounted.wait()?;
         // The directory may be on its way out already; then nobody asks any more.
-        let _ = self.write("exit.json", &serde_json::to_vec(&exit).map_err(io::Error::other)?);
+        let _ = self.write(
+            "exit.json",
+            &serde_json::to_vec(&exit).map_err(io::Error::other)?,
+        );
         cgroup::remove(&self.order.cgroups);
         Ok(())
     }
@@ -69,14 +87,20 @@ impl Handle {
 
 fn out_of_memory(order: &Launch) -> bool {
     let killed = |text: String| {
-        text.lines().any(|line| line.strip_prefix("oom_kill ").is_some_and(|count| count.trim() != "0"))
+        text.lines().any(|line| {
+            line.strip_prefix("oom_kill ")
+                .is_some_and(|count| count.trim() != "0")
+        })
     };
-    [&order.cgroups.unified].into_iter().chain(&order.cgroups.legacy).any(|directory| {
-        ["memory.events", "memory.oom_control"]
-            .iter()
-            .filter_map(|file| std::fs::read_to_string(format!("{directory}/{file}")).ok())
-            .any(killed)
-    })
+    [&order.cgroups.unified]
+        .into_iter()
+        .chain(&order.cgroups.legacy)
+        .any(|directory| {
+            ["memory.events", "memory.oom_control"]
+                .iter()
+                .filter_map(|file| std::fs::read_to_string(format!("{directory}/{file}")).ok())
+                .any(killed)
+        })
 }
 
 /// Tells when a file system is gone. A mount namespace that dies lets go of its mounts, but a file
@@ -92,8 +116,15 @@ const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(10);
 impl Unmounted {
     pub(crate) fn watch(root: &str) -> io::Result<Self> {
         let events = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-        inotify::add_watch(&events, root, inotify::WatchFlags::DELETE_SELF | inotify::WatchFlags::ONLYDIR)?;
-        Ok(Self { events, seen: Cell::new(false) })
+        inotify::add_watch(
+            &events,
+            root,
+            inotify::WatchFlags::DELETE_SELF | inotify::WatchFlags::ONLYDIR,
+        )?;
+        Ok(Self {
+            events,
+            seen: Cell::new(false),
+        })
     }
 
     fn wait(&self) -> io::Result<()> {
@@ -112,10 +143,15 @@ impl Unmounted {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(io::Error::other("the disk is still in use ten seconds after the last process ended"));
+                return Err(io::Error::other(
+                    "the disk is still in use ten seconds after the last process ended",
+                ));
             }
             let left = Timespec::try_from(left).map_err(io::Error::other)?;
-            poll(&mut [PollFd::from_borrowed_fd(self.events.as_fd(), PollFlags::IN)], Some(&left))?;
+            poll(
+                &mut [PollFd::from_borrowed_fd(self.events.as_fd(), PollFlags::IN)],
+                Some(&left),
+            )?;
         }
     }
 }

@@ -60,8 +60,19 @@ enum Next {
 }
 
 impl Serving {
-    pub(crate) fn new(handle: Handle, listener: UnixListener, forwards: Forwards, paused: bool) -> Self {
-        let state = if paused { State::Paused { since: Instant::now() } } else { State::Running };
+    pub(crate) fn new(
+        handle: Handle,
+        listener: UnixListener,
+        forwards: Forwards,
+        paused: bool,
+    ) -> Self {
+        let state = if paused {
+            State::Paused {
+                since: Instant::now(),
+            }
+        } else {
+            State::Running
+        };
         Self {
             handle,
             listener,
@@ -77,10 +88,16 @@ impl Serving {
 
     /// The doors that the previous keeper held: their sockets are still in the directory.
     pub(crate) fn reopen_doors(&mut self) {
-        let Ok(entries) = std::fs::read_dir(&self.handle.order.doors) else { return };
+        let Ok(entries) = std::fs::read_dir(&self.handle.order.doors) else {
+            return;
+        };
         let names: Vec<String> = entries
             .flatten()
-            .filter(|entry| entry.file_type().is_ok_and(|t| std::os::unix::fs::FileTypeExt::is_socket(&t)))
+            .filter(|entry| {
+                entry
+                    .file_type()
+                    .is_ok_and(|t| std::os::unix::fs::FileTypeExt::is_socket(&t))
+            })
             .filter_map(|entry| entry.file_name().into_string().ok())
             .collect();
         for name in names.into_iter().take(MAX_DOORS) {
@@ -100,7 +117,9 @@ impl Serving {
                 Ok(Next::Continue) => {}
                 Ok(Next::Ended) => return,
                 Err(error) => {
-                    let _ = self.handle.write("keeper.log", format!("{error}\n").as_bytes());
+                    let _ = self
+                        .handle
+                        .write("keeper.log", format!("{error}\n").as_bytes());
                     // Without the kernel's help nothing can be minded; the sandbox itself runs on
                     // and the next nacre process gives it a new keeper.
                     return;
@@ -116,7 +135,11 @@ impl Serving {
             PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN),
         ];
         let order: Vec<u64> = self.connections.keys().copied().collect();
-        fds.extend(self.connections.values().map(|c| PollFd::from_borrowed_fd(c.as_fd(), PollFlags::IN)));
+        fds.extend(
+            self.connections
+                .values()
+                .map(|c| PollFd::from_borrowed_fd(c.as_fd(), PollFlags::IN)),
+        );
         self.forwards.poll_for(&mut fds);
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -161,7 +184,9 @@ impl Serving {
     fn do_chores(&mut self) -> std::io::Result<Next> {
         let now = Instant::now();
         match self.state {
-            State::Paused { since } if now >= since + self.to_disk_after() || memory_is_scarce() => {
+            State::Paused { since }
+                if now >= since + self.to_disk_after() || memory_is_scarce() =>
+            {
                 self.handle.end(Some("to_disk"))?;
                 Ok(Next::Ended)
             }
@@ -174,20 +199,28 @@ impl Serving {
     }
 
     fn check_disk(&mut self) {
-        let Some(limit) = self.handle.order.disk_limit else { return };
+        let Some(limit) = self.handle.order.disk_limit else {
+            return;
+        };
         let started = Instant::now();
         let used = crate::disk::used(&format!("{}/upper", self.handle.order.disk));
         // A large tree takes long to measure: at most a fiftieth of the time goes into it.
         self.next_disk_check = Instant::now() + DISK_INTERVAL.max(started.elapsed() * 50);
         if used > limit && cgroup::freeze(&self.handle.order.cgroups).is_ok() {
-            self.state = State::Paused { since: Instant::now() };
+            self.state = State::Paused {
+                since: Instant::now(),
+            };
             self.reason = Some("disk_limit".to_owned());
-            let _ = self.handle.write("frozen.json", br#"{"reason":"disk_limit"}"#);
+            let _ = self
+                .handle
+                .write("frozen.json", br#"{"reason":"disk_limit"}"#);
         }
     }
 
     fn accept(&mut self) {
-        let Ok((connection, _)) = self.listener.accept() else { return };
+        let Ok((connection, _)) = self.listener.accept() else {
+            return;
+        };
         if self.connections.len() >= MAX_CONNECTIONS {
             return;
         }
@@ -200,7 +233,9 @@ impl Serving {
     }
 
     fn hear(&mut self, connection: u64) -> Next {
-        let Some(stream) = self.connections.get(&connection) else { return Next::Continue };
+        let Some(stream) = self.connections.get(&connection) else {
+            return Next::Continue;
+        };
         let request = match wire::pass::receive(stream) {
             Ok(Some((frame, _))) => frame.message::<Request>(),
             Ok(None) | Err(_) => {
@@ -214,7 +249,13 @@ impl Serving {
                 Err(error) => (failed("opening the door", &error), None),
             },
             Ok(request) => (self.answer(connection, &request), None),
-            Err(error) => (Reply::Failed { stage: "request".to_owned(), message: error.to_string() }, None),
+            Err(error) => (
+                Reply::Failed {
+                    stage: "request".to_owned(),
+                    message: error.to_string(),
+                },
+                None,
+            ),
         };
         let fds: Vec<_> = door.into_iter().map(|fd| fd.as_fd()).collect();
         let sent = self
@@ -233,7 +274,9 @@ impl Serving {
     /// A connection that held the sandbox frozen and is gone held it for nothing.
     fn hang_up(&mut self, connection: u64) {
         self.connections.remove(&connection);
-        if self.state == (State::Held { by: connection }) && cgroup::thaw(&self.handle.order.cgroups).is_ok() {
+        if self.state == (State::Held { by: connection })
+            && cgroup::thaw(&self.handle.order.cgroups).is_ok()
+        {
             self.state = State::Running;
         }
     }
@@ -255,14 +298,18 @@ impl Serving {
                 State::Running => match cgroup::freeze(cgroups) {
                     Ok(took) => {
                         self.state = State::Held { by: connection };
-                        Reply::Frozen { took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX) }
+                        Reply::Frozen {
+                            took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+                        }
                     }
                     Err(error) => failed("freezing", &error),
                 },
             },
             Request::Keep => {
                 if self.state == (State::Held { by: connection }) {
-                    self.state = State::Paused { since: Instant::now() };
+                    self.state = State::Paused {
+                        since: Instant::now(),
+                    };
                 }
                 Reply::Done
             }
@@ -296,7 +343,9 @@ impl Serving {
         }
         let directory = rustix::fs::open(
             &*self.handle.order.doors,
-            rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
+            rustix::fs::OFlags::RDONLY
+                | rustix::fs::OFlags::DIRECTORY
+                | rustix::fs::OFlags::CLOEXEC,
             rustix::fs::Mode::empty(),
         )?;
         // Everyone inside may knock; whoever answers checks who it is.
@@ -307,11 +356,16 @@ impl Serving {
 }
 
 fn failed(stage: &str, error: &std::io::Error) -> Reply {
-    Reply::Failed { stage: stage.to_owned(), message: error.to_string() }
+    Reply::Failed {
+        stage: stage.to_owned(),
+        message: error.to_string(),
+    }
 }
 
 fn memory_is_scarce() -> bool {
-    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return false };
+    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else {
+        return false;
+    };
     let value = |name: &str| {
         text.lines()
             .find_map(|line| line.strip_prefix(name))

@@ -1,5 +1,8 @@
 //! The system calls that no safe wrapper covers. All `unsafe` of this crate is here.
-#![expect(unsafe_code, reason = "clone3, mount_setattr with an id map, seccomp and execve have no safe wrapper")]
+#![expect(
+    unsafe_code,
+    reason = "clone3, mount_setattr with an id map, seccomp and execve have no safe wrapper"
+)]
 
 use std::ffi::CStr;
 use std::io;
@@ -37,19 +40,32 @@ pub(crate) fn clone_sandbox(cgroup: &OwnedFd) -> io::Result<Side> {
     };
     // SAFETY: `args` is a valid clone_args of the size given, `pidfd` outlives the call, and
     // without CLONE_VM the child works on its own copy of memory.
-    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) };
+    let pid = unsafe {
+        libc::syscall(
+            libc::SYS_clone3,
+            &raw const args,
+            size_of::<libc::clone_args>(),
+        )
+    };
     match pid {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Side::Inside),
         // SAFETY: the kernel stored a new descriptor there, and nobody else owns it.
-        pid => Ok(Side::Keeper { pid: pid as i32, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }),
+        pid => Ok(Side::Keeper {
+            pid: pid as i32,
+            pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) },
+        }),
     }
 }
 
 /// Changes attributes of a mount, and its id map if `users` is given.
 pub(crate) fn mount_setattr(mount: impl AsFd, set: u64, users: Option<&OwnedFd>) -> io::Result<()> {
     let attributes = libc::mount_attr {
-        attr_set: if users.is_some() { set | libc::MOUNT_ATTR_IDMAP } else { set },
+        attr_set: if users.is_some() {
+            set | libc::MOUNT_ATTR_IDMAP
+        } else {
+            set
+        },
         attr_clr: 0,
         propagation: 0,
         userns_fd: users.map_or(0, |fd| u64::from(fd.as_raw_fd().cast_unsigned())),
@@ -65,7 +81,11 @@ pub(crate) fn mount_setattr(mount: impl AsFd, set: u64, users: Option<&OwnedFd>)
             size_of::<libc::mount_attr>(),
         )
     };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Puts the checked-in filter in force for this thread and all it becomes. Needs CAP_SYS_ADMIN in
@@ -85,16 +105,30 @@ pub(crate) fn install_seccomp(program: &[u8]) -> io::Result<()> {
         filter: instructions.as_ptr().cast_mut(),
     };
     // SAFETY: `program` points to `instructions`, which outlive the call; the kernel copies them.
-    let result =
-        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            0,
+            &raw const program,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// A cgroup namespace whose root is the cgroup we are in.
 pub(crate) fn unshare_cgroups() -> io::Result<()> {
     // SAFETY: this flag changes only what later reads of cgroup paths show; no memory is involved.
     let result = unsafe { libc::unshare(libc::CLONE_NEWCGROUP) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Becomes another program; returns only when that failed.
@@ -113,7 +147,8 @@ pub(crate) fn arrange_descriptors(wanted: &[&OwnedFd]) -> io::Result<()> {
     let mut moved = Vec::with_capacity(wanted.len());
     for fd in wanted {
         // SAFETY: duplicates a descriptor we hold to a free number of at least 64.
-        let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 64.max(first_free)) };
+        let copy =
+            unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 64.max(first_free)) };
         if copy < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -128,7 +163,11 @@ pub(crate) fn arrange_descriptors(wanted: &[&OwnedFd]) -> io::Result<()> {
     // SAFETY: closes descriptors that nobody uses again; owners of the closed ones are never
     // dropped, since we execute or exit next.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first_free, u32::MAX, 0) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Ends at once: no destructors, which would act on the keeper's half of the world.
@@ -140,7 +179,15 @@ pub(crate) fn exit_now(code: i32) -> ! {
 /// Default disposition for the signals that the keeper ignores, as a new program expects.
 pub(crate) fn ignore_signals(ignore: bool) {
     let action = if ignore { libc::SIG_IGN } else { libc::SIG_DFL };
-    for signal in [libc::SIGPIPE, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
+    for signal in [
+        libc::SIGPIPE,
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+    ] {
         // SAFETY: sets a disposition that runs no handler.
         unsafe { libc::signal(signal, action) };
     }

@@ -34,18 +34,28 @@ impl FromStr for ByteCount {
     fn from_str(text: &str) -> Result<Self, ByteCountError> {
         let shown = || text.chars().take(32).collect::<String>();
         let malformed = || ByteCountError::Malformed(shown());
-        let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let split = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
         let (number, unit) = text.split_at(split);
         let unit = unit.to_ascii_uppercase();
-        let unit = unit.strip_suffix("IB").or(unit.strip_suffix('B')).unwrap_or(&unit);
-        let (_, shift) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(malformed)?;
+        let unit = unit
+            .strip_suffix("IB")
+            .or(unit.strip_suffix('B'))
+            .unwrap_or(&unit);
+        let (_, shift) = UNITS
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .ok_or_else(malformed)?;
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         if whole.is_empty() || fraction.len() > 9 || fraction.contains('.') {
             return Err(malformed());
         }
         let too_large = |_| ByteCountError::TooLarge(shown());
         let whole: u64 = whole.parse().map_err(too_large)?;
-        let whole = whole.checked_mul(1 << shift).ok_or_else(|| ByteCountError::TooLarge(shown()))?;
+        let whole = whole
+            .checked_mul(1 << shift)
+            .ok_or_else(|| ByteCountError::TooLarge(shown()))?;
         let part = if fraction.is_empty() {
             0
         } else {
@@ -71,7 +81,11 @@ impl fmt::Display for ByteCount {
             .unwrap_or(&UNITS[0]);
         let whole = self.0 >> shift;
         let tenth = ((self.0 - (whole << shift)) * 10) >> shift;
-        if tenth == 0 { write!(f, "{whole}{unit}") } else { write!(f, "{whole}.{tenth}{unit}") }
+        if tenth == 0 {
+            write!(f, "{whole}{unit}")
+        } else {
+            write!(f, "{whole}.{tenth}{unit}")
+        }
     }
 }
 
@@ -82,16 +96,33 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_people_write_them() {
-        for (text, bytes) in
-            [("0", 0), ("512", 512), ("64k", 65536), ("2G", 2 << 30), ("1.5G", 3 << 29), ("10MiB", 10 << 20), ("3MB", 3 << 20)]
-        {
+        for (text, bytes) in [
+            ("0", 0),
+            ("512", 512),
+            ("64k", 65536),
+            ("2G", 2 << 30),
+            ("1.5G", 3 << 29),
+            ("10MiB", 10 << 20),
+            ("3MB", 3 << 20),
+        ] {
             assert_eq!(text.parse(), Ok(ByteCount::new(bytes)), "{text}");
         }
     }
 
     #[test]
     fn absurd_sizes_are_refused() {
-        for text in ["", "G", "-1G", "1.2.3G", "99999999T", "18446744073709551616", "9223372036854775808", "1X", "1e9", "1.0000000001G"] {
+        for text in [
+            "",
+            "G",
+            "-1G",
+            "1.2.3G",
+            "99999999T",
+            "18446744073709551616",
+            "9223372036854775808",
+            "1X",
+            "1e9",
+            "1.0000000001G",
+        ] {
             assert!(text.parse::<ByteCount>().is_err(), "{text}");
         }
     }

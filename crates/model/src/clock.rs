@@ -13,7 +13,10 @@ pub trait Clock: Send + Sync + fmt::Debug {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine for the time")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that asks the machine for the time"
+    )]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }

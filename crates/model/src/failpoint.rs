@@ -62,18 +62,30 @@ mod armed {
     static ARMED: OnceLock<Option<Armed>> = OnceLock::new();
 
     pub(super) fn hit(name: &'static str) {
-        debug_assert!(super::ALL.contains(&name), "fail point {name} is not listed");
-        let Some(armed) = ARMED.get_or_init(read) else { return };
+        debug_assert!(
+            super::ALL.contains(&name),
+            "fail point {name} is not listed"
+        );
+        let Some(armed) = ARMED.get_or_init(read) else {
+            return;
+        };
         if armed.name == name && armed.seen.fetch_add(1, Ordering::Relaxed) + 1 == armed.nth {
             // No destructor runs and nothing is flushed: to the disk this is `kill -9`.
             std::process::abort();
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a test's switch, absent from release builds")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test's switch, absent from release builds"
+    )]
     fn read() -> Option<Armed> {
         let text = std::env::var("NACRE_FAILPOINT").ok()?;
         let (name, nth) = text.split_once(':').unwrap_or((&text, "1"));
-        Some(Armed { name: name.to_owned(), nth: nth.parse().ok()?, seen: AtomicU32::new(0) })
+        Some(Armed {
+            name: name.to_owned(),
+            nth: nth.parse().ok()?,
+            seen: AtomicU32::new(0),
+        })
     }
 }

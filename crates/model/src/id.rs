@@ -32,7 +32,7 @@ kinds! {
     Boot = "boot";
 }
 
-/// A typed id over UUIDv7: sorts by time of creation, printed `prefix_` and 26 characters of
+/// A typed id over a version 7 UUID: sorts by time of creation, printed `prefix_` and 26 characters of
 /// Crockford's base 32 in lower case.
 pub struct Id<K: Kind>(Uuid, PhantomData<fn() -> K>);
 
@@ -80,7 +80,10 @@ impl<K: Kind> FromStr for Id<K> {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let error = || IdError { text: text.chars().take(64).collect(), prefix: K::PREFIX };
+        let error = || IdError {
+            text: text.chars().take(64).collect(),
+            prefix: K::PREFIX,
+        };
         let digits = text
             .strip_prefix(K::PREFIX)
             .and_then(|rest| rest.strip_prefix('_'))
@@ -139,7 +142,9 @@ impl<K: Kind> Serialize for Id<K> {
 }
 impl<'de, K: Kind> Deserialize<'de> for Id<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(de::Error::custom)
     }
 }
 
@@ -180,6 +185,10 @@ mod tests {
 
     #[test]
     fn a_number_past_128_bits_is_refused() {
-        assert!(format!("sbx_{}", "z".repeat(26)).parse::<Id<Sandbox>>().is_err());
+        assert!(
+            format!("sbx_{}", "z".repeat(26))
+                .parse::<Id<Sandbox>>()
+                .is_err()
+        );
     }
 }

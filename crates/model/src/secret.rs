@@ -40,8 +40,11 @@ const SHORTEST: usize = 6;
 
 impl Redactor {
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut values: Vec<String> =
-            secrets.into_iter().filter(|s| s.len() >= SHORTEST).map(str::to_owned).collect();
+        let mut values: Vec<String> = secrets
+            .into_iter()
+            .filter(|s| s.len() >= SHORTEST)
+            .map(str::to_owned)
+            .collect();
         // A secret that contains another must go first, or its rest would stay.
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
         values.dedup();
@@ -49,7 +52,9 @@ impl Redactor {
     }
 
     pub fn apply(&self, text: &str) -> String {
-        self.values.iter().fold(text.to_owned(), |text, value| text.replace(value, "[redacted]"))
+        self.values.iter().fold(text.to_owned(), |text, value| {
+            text.replace(value, "[redacted]")
+        })
     }
 }
 
@@ -65,6 +70,9 @@ mod tests {
     #[test]
     fn a_redactor_takes_the_longest_value_first() {
         let redactor = Redactor::new(["abcdef", "abcdefghij"]);
-        assert_eq!(redactor.apply("x abcdefghij y abcdef"), "x [redacted] y [redacted]");
+        assert_eq!(
+            redactor.apply("x abcdefghij y abcdef"),
+            "x [redacted] y [redacted]"
+        );
     }
 }

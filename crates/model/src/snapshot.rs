@@ -57,21 +57,33 @@ impl FromStr for SnapshotId {
     fn from_str(text: &str) -> Result<Self, SnapshotIdError> {
         let error = || SnapshotIdError(text.chars().take(96).collect());
         let mut pieces = text.splitn(3, ':');
-        let provider = pieces.next().filter(|p| is_provider_name(p)).ok_or_else(error)?;
+        let provider = pieces
+            .next()
+            .filter(|p| is_provider_name(p))
+            .ok_or_else(error)?;
         let kind = match pieces.next() {
             Some("disk") => SnapshotKind::Disk,
             Some("base") => SnapshotKind::Base,
             Some("memory") => SnapshotKind::Memory,
             _ => return Err(error()),
         };
-        let id = pieces.next().and_then(|id| id.parse().ok()).ok_or_else(error)?;
-        Ok(Self { provider: provider.to_owned(), kind, id })
+        let id = pieces
+            .next()
+            .and_then(|id| id.parse().ok())
+            .ok_or_else(error)?;
+        Ok(Self {
+            provider: provider.to_owned(),
+            kind,
+            id,
+        })
     }
 }
 
 fn is_provider_name(text: &str) -> bool {
     (1..=32).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 impl Serialize for SnapshotId {
@@ -82,7 +94,9 @@ impl Serialize for SnapshotId {
 
 impl<'de> Deserialize<'de> for SnapshotId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(de::Error::custom)
     }
 }
 
@@ -103,7 +117,13 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused() {
-        for text in ["", "snp_00000000000000000000000005", "local:tape:snp_00000000000000000000000005", "Local:disk:x", "a b:disk:snp_00000000000000000000000005"] {
+        for text in [
+            "",
+            "snp_00000000000000000000000005",
+            "local:tape:snp_00000000000000000000000005",
+            "Local:disk:x",
+            "a b:disk:snp_00000000000000000000000005",
+        ] {
             assert!(text.parse::<SnapshotId>().is_err(), "{text}");
         }
     }

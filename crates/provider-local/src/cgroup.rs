@@ -47,7 +47,9 @@ impl Layout {
             fs_err::read_to_string(unified.join("cgroup.controllers")).unwrap_or_default()
         })
         .ok_or_else(|| {
-            ProviderError::refused("no cgroup v2 hierarchy is mounted: `nacre doctor --fix` mounts one")
+            ProviderError::refused(
+                "no cgroup v2 hierarchy is mounted: `nacre doctor --fix` mounts one",
+            )
         })
     }
 
@@ -55,12 +57,18 @@ impl Layout {
         let mut unified: Option<Utf8PathBuf> = None;
         let mut legacy: Vec<(Utf8PathBuf, Vec<&str>)> = Vec::new();
         for line in mounts.lines() {
-            let Some((left, right)) = line.split_once(" - ") else { continue };
-            let Some(place) = left.split(' ').nth(4) else { continue };
+            let Some((left, right)) = line.split_once(" - ") else {
+                continue;
+            };
+            let Some(place) = left.split(' ').nth(4) else {
+                continue;
+            };
             let mut right = right.split(' ');
             match (right.next(), right.nth(1)) {
                 (Some("cgroup2"), _) if unified.is_none() => unified = Some(place.into()),
-                (Some("cgroup"), Some(options)) => legacy.push((place.into(), options.split(',').collect())),
+                (Some("cgroup"), Some(options)) => {
+                    legacy.push((place.into(), options.split(',').collect()))
+                }
                 _ => {}
             }
         }
@@ -73,14 +81,24 @@ impl Layout {
             legacy
                 .iter()
                 .find(|(_, options)| options.contains(&name))
-                .map_or(Controller::Absent, |(place, _)| Controller::Legacy(place.clone()))
+                .map_or(Controller::Absent, |(place, _)| {
+                    Controller::Legacy(place.clone())
+                })
         };
-        Some(Self { memory: find("memory"), pids: find("pids"), cpu: find("cpu"), unified })
+        Some(Self {
+            memory: find("memory"),
+            pids: find("pids"),
+            cpu: find("cpu"),
+            unified,
+        })
     }
 
     /// One directory for each home, so that two homes on one machine do not meet.
     pub(crate) fn group(home: &Home) -> String {
-        format!("nacre-{}", &blake3::hash(home.root().as_str().as_bytes()).to_hex()[..8])
+        format!(
+            "nacre-{}",
+            &blake3::hash(home.root().as_str().as_bytes()).to_hex()[..8]
+        )
     }
 
     /// The directories that a sandbox with these limits has, made or not.
@@ -88,8 +106,11 @@ impl Layout {
         let below = format!("{}/{id}", Self::group(home));
         let unified = self.unified.join(&below);
         let mut legacy = Vec::new();
-        let wanted =
-            [(&self.memory, limits.memory), (&self.pids, limits.pids), (&self.cpu, limits.cpu_millis)];
+        let wanted = [
+            (&self.memory, limits.memory),
+            (&self.pids, limits.pids),
+            (&self.cpu, limits.cpu_millis),
+        ];
         for (controller, limit) in wanted {
             if let (Controller::Legacy(place), Some(_)) = (controller, limit) {
                 let directory = place.join(&below).into_string();
@@ -114,12 +135,20 @@ impl Layout {
                 Controller::Absent => None,
             }
         });
-        Cgroups { unified: unified.into_string(), legacy, quota }
+        Cgroups {
+            unified: unified.into_string(),
+            legacy,
+            quota,
+        }
     }
 
     /// Makes the directories and sets the limits.
     pub(crate) fn create(&self, cgroups: &Cgroups, limits: Limits) -> Result<(), ProviderError> {
-        let asked = [("memory", &self.memory, limits.memory), ("pids", &self.pids, limits.pids), ("cpu", &self.cpu, limits.cpu_millis)];
+        let asked = [
+            ("memory", &self.memory, limits.memory),
+            ("pids", &self.pids, limits.pids),
+            ("cpu", &self.cpu, limits.cpu_millis),
+        ];
         for (name, controller, limit) in asked {
             if limit.is_some() && *controller == Controller::Absent {
                 return Err(ProviderError::refused(format!(
@@ -128,7 +157,8 @@ impl Layout {
             }
         }
         for directory in [&cgroups.unified].into_iter().chain(&cgroups.legacy) {
-            self.make(Utf8Path::new(directory)).doing(format!("making the cgroup {directory}"))?;
+            self.make(Utf8Path::new(directory))
+                .doing(format!("making the cgroup {directory}"))?;
         }
         self.set(cgroups, limits).doing("setting the limits")
     }
@@ -139,7 +169,9 @@ impl Layout {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let group = directory.parent().ok_or(io::ErrorKind::InvalidInput)?;
                     match std::fs::create_dir(group) {
-                        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                            return Err(error);
+                        }
                         _ => self.enable_controllers(group)?,
                     }
                 }
@@ -154,14 +186,20 @@ impl Layout {
         if !group.starts_with(&self.unified) {
             return Ok(());
         }
-        let ours = [("memory", &self.memory), ("pids", &self.pids), ("cpu", &self.cpu)];
+        let ours = [
+            ("memory", &self.memory),
+            ("pids", &self.pids),
+            ("cpu", &self.cpu),
+        ];
         for (name, controller) in ours {
             if *controller == Controller::Unified {
                 for directory in [&*self.unified, group] {
                     std::fs::OpenOptions::new()
                         .write(true)
                         .open(directory.join("cgroup.subtree_control"))
-                        .and_then(|mut file| io::Write::write_all(&mut file, format!("+{name}").as_bytes()))?;
+                        .and_then(|mut file| {
+                            io::Write::write_all(&mut file, format!("+{name}").as_bytes())
+                        })?;
                 }
             }
         }
@@ -170,9 +208,11 @@ impl Layout {
 
     fn set(&self, cgroups: &Cgroups, limits: Limits) -> io::Result<()> {
         let directory = |controller: &Controller| match controller {
-            Controller::Legacy(place) => {
-                cgroups.legacy.iter().find(|d| Utf8Path::new(d).starts_with(place)).map(String::as_str)
-            }
+            Controller::Legacy(place) => cgroups
+                .legacy
+                .iter()
+                .find(|d| Utf8Path::new(d).starts_with(place))
+                .map(String::as_str),
             Controller::Unified => Some(&*cgroups.unified),
             Controller::Absent => None,
         };
@@ -182,7 +222,10 @@ impl Layout {
                 // Swap would only make a full sandbox slow instead of telling it; absent without swap.
                 let _ = write(&format!("{directory}/memory.swap.max"), "0");
             } else {
-                write(&format!("{directory}/memory.limit_in_bytes"), &bytes.to_string())?;
+                write(
+                    &format!("{directory}/memory.limit_in_bytes"),
+                    &bytes.to_string(),
+                )?;
             }
         }
         if let (Some(count), Some(directory)) = (limits.pids, directory(&self.pids)) {
@@ -190,7 +233,10 @@ impl Layout {
         }
         if let Some(quota) = &cgroups.quota {
             if let (Controller::Legacy(_), Some(directory)) = (&self.cpu, directory(&self.cpu)) {
-                write(&format!("{directory}/cpu.cfs_period_us"), &PERIOD_US.to_string())?;
+                write(
+                    &format!("{directory}/cpu.cfs_period_us"),
+                    &PERIOD_US.to_string(),
+                )?;
             }
             write(&quota.file, &quota.limited)?;
         }
@@ -199,7 +245,10 @@ impl Layout {
 }
 
 fn write(path: &str, value: &str) -> io::Result<()> {
-    std::fs::OpenOptions::new().write(true).open(path).and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()))
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()))
 }
 
 /// Ends whatever is in there, without a keeper's help, and removes the directories.
@@ -211,7 +260,10 @@ pub(crate) fn end(cgroups: &Cgroups) -> Result<(), ProviderError> {
             break;
         }
         if Instant::now() > deadline {
-            return Err(ProviderError::unavailable("ending the sandbox", "a process would not die within ten seconds"));
+            return Err(ProviderError::unavailable(
+                "ending the sandbox",
+                "a process would not die within ten seconds",
+            ));
         }
         let _ = write(&format!("{}/cgroup.kill", cgroups.unified), "1");
         let _ = write(&format!("{}/cgroup.freeze", cgroups.unified), "0");
@@ -251,20 +303,29 @@ mod tests {
     fn on_the_hybrid_layout_limits_go_to_v1_and_freezing_to_v2() {
         let layout = Layout::from_mountinfo(HYBRID, |_| "hugetlb".to_owned()).unwrap();
         assert_eq!(layout.unified, "/sys/fs/cgroup/unified");
-        assert_eq!(layout.memory, Controller::Legacy("/sys/fs/cgroup/memory".into()));
+        assert_eq!(
+            layout.memory,
+            Controller::Legacy("/sys/fs/cgroup/memory".into())
+        );
         assert_eq!(layout.cpu, Controller::Legacy("/sys/fs/cgroup/cpu".into()));
     }
 
     #[test]
     fn on_a_v2_machine_everything_is_in_one_place() {
         let mounts = "29 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
-        let layout = Layout::from_mountinfo(mounts, |_| "cpuset cpu io memory pids".to_owned()).unwrap();
+        let layout =
+            Layout::from_mountinfo(mounts, |_| "cpuset cpu io memory pids".to_owned()).unwrap();
         assert_eq!(layout.memory, Controller::Unified);
         assert_eq!(layout.pids, Controller::Unified);
     }
 
     #[test]
     fn without_v2_there_is_no_layout() {
-        assert!(Layout::from_mountinfo("31 29 0:27 / /c rw - cgroup cgroup rw,cpu\n", |_| String::new()).is_none());
+        assert!(
+            Layout::from_mountinfo("31 29 0:27 / /c rw - cgroup cgroup rw,cpu\n", |_| {
+                String::new()
+            })
+            .is_none()
+        );
     }
 }

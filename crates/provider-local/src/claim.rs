@@ -1,8 +1,7 @@
 //! Things only one sandbox may have: an id range, a name, a key. A claim is a file made
 //! exclusively, holding the sandbox's id; so it holds between processes and through crashes.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
+use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use fs_err as fs;
@@ -32,7 +31,11 @@ impl Ranges {
                 u32::MAX - 2
             )));
         }
-        Ok(Self { first_id, count, next: AtomicU32::new(std::process::id() % count) })
+        Ok(Self {
+            first_id,
+            count,
+            next: AtomicU32::new(std::process::id() % count),
+        })
     }
 
     pub(crate) fn claim(&self, home: &Home, id: SandboxId) -> Result<u32, ProviderError> {
@@ -51,17 +54,29 @@ impl Ranges {
 }
 
 /// `names` or `keys`.
-pub(crate) fn claim(home: &Home, kind: &str, value: &str, id: SandboxId) -> Result<(), ProviderError> {
+pub(crate) fn claim(
+    home: &Home,
+    kind: &str,
+    value: &str,
+    id: SandboxId,
+) -> Result<(), ProviderError> {
     let file = file_name(kind, value);
     if try_claim(home, kind, &file, id)? {
         return Ok(());
     }
-    let holder = holder(home, kind, value)?.map_or_else(String::new, |id| format!(" by sandbox {id}"));
+    let holder =
+        holder(home, kind, value)?.map_or_else(String::new, |id| format!(" by sandbox {id}"));
     let what = if kind == "names" { "name" } else { "key" };
-    Err(ProviderError::refused(format!("the {what} `{value}` is taken{holder}")))
+    Err(ProviderError::refused(format!(
+        "the {what} `{value}` is taken{holder}"
+    )))
 }
 
-pub(crate) fn holder(home: &Home, kind: &str, value: &str) -> Result<Option<SandboxId>, ProviderError> {
+pub(crate) fn holder(
+    home: &Home,
+    kind: &str,
+    value: &str,
+) -> Result<Option<SandboxId>, ProviderError> {
     match fs::read_to_string(home.path(format!("{kind}/{}", file_name(kind, value)))) {
         Ok(text) => Ok(text.trim().parse().ok()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -78,11 +93,21 @@ pub(crate) fn release(home: &Home, kind: &str, value: &str, id: SandboxId) {
 }
 
 /// Hands a claim from one sandbox to another in one step: at no moment is it nobody's.
-pub(crate) fn transfer(home: &Home, kind: &str, value: &str, from: SandboxId, to: SandboxId) -> Result<(), ProviderError> {
+pub(crate) fn transfer(
+    home: &Home,
+    kind: &str,
+    value: &str,
+    from: SandboxId,
+    to: SandboxId,
+) -> Result<(), ProviderError> {
     if holder(home, kind, value)? != Some(from) {
         return Ok(());
     }
-    crate::home::write_text(&home.path(format!("{kind}/{}", file_name(kind, value))), &to.to_string())
+    crate::home::write_text(
+        home,
+        &home.path(format!("{kind}/{}", file_name(kind, value))),
+        &to.to_string(),
+    )
 }
 
 /// Gives up whatever this sandbox claimed, for when no record says what that was.
@@ -101,15 +126,18 @@ pub(crate) fn release_all(home: &Home, id: SandboxId) -> Result<(), ProviderErro
 
 /// Keys are anyone's text; names have been checked to be file names.
 fn file_name(kind: &str, value: &str) -> String {
-    if kind == "keys" { blake3::hash(value.as_bytes()).to_hex().to_string() } else { value.to_owned() }
+    if kind == "keys" {
+        blake3::hash(value.as_bytes()).to_hex().to_string()
+    } else {
+        value.to_owned()
+    }
 }
 
 fn try_claim(home: &Home, kind: &str, file: &str, id: SandboxId) -> Result<bool, ProviderError> {
     let path = home.path(format!("{kind}/{file}"));
-    // Written aside and linked into place, so that a claim never exists without its holder's id.
-    let aside = home.path(format!("{kind}/{file}.new{id}"));
+    // Linked into place, so that a claim never exists without its holder's id.
     let claim = || -> io::Result<bool> {
-        OpenOptions::new().write(true).create(true).truncate(true).open(&aside)?.write_all(id.to_string().as_bytes())?;
+        let (aside, _file) = crate::home::aside(home, &id.to_string())?;
         let linked = std::fs::hard_link(&aside, &path);
         std::fs::remove_file(&aside)?;
         match linked {

@@ -21,14 +21,20 @@ pub(crate) struct Programs {
 /// Puts the programs of this build into the home, once. Others' stay: live sandboxes use them.
 pub(crate) fn install(home: &Home) -> Result<Programs, ProviderError> {
     let directory = home.path(concat!("bin/", env!("NACRE_PROGRAMS")));
-    let programs = Programs { keeper: directory.join("nacre-keeper"), runner: directory.join("nacre-runner") };
+    let programs = Programs {
+        keeper: directory.join("nacre-keeper"),
+        runner: directory.join("nacre-runner"),
+    };
     if programs.runner.exists() {
         return Ok(programs);
     }
     fs::create_dir_all(&directory).doing("installing the keeper and the runner")?;
     // The runner's mode lets the sandbox execute it and nobody inside read it, which also keeps
     // the kernel from letting them look into PID 1. It is written last: it marks the rest as whole.
-    for (bytes, path, mode) in [(KEEPER, &programs.keeper, 0o700), (RUNNER, &programs.runner, 0o711)] {
+    for (bytes, path, mode) in [
+        (KEEPER, &programs.keeper, 0o700),
+        (RUNNER, &programs.runner, 0o711),
+    ] {
         let new = path.with_extension(format!("new{}", rustix::thread::gettid().as_raw_nonzero()));
         fs::write(&new, bytes)
             .and_then(|()| fs::set_permissions(&new, std::fs::Permissions::from_mode(mode)))

@@ -19,13 +19,25 @@ impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
 fn classify(what: String, error: io::Error) -> ProviderError {
     // fs_err keeps the kernel's number in its source.
     let number = error.raw_os_error().or_else(|| {
-        error.get_ref().and_then(std::error::Error::source)?.downcast_ref::<io::Error>()?.raw_os_error()
+        error
+            .get_ref()
+            .and_then(std::error::Error::source)?
+            .downcast_ref::<io::Error>()?
+            .raw_os_error()
     });
     let next_step = match number.map(Errno::from_raw_os_error) {
-        Some(Errno::NOSPC | Errno::DQUOT) => "the disk is full: free some space, or run `nacre storage gc`",
-        Some(Errno::ROFS) => "the file system is read-only: set NACRE_HOME to a directory that can be written",
-        Some(Errno::ACCESS | Errno::PERM) => "not allowed: nacre runs sandboxes as root; try sudo, and `nacre doctor`",
-        Some(Errno::NOSYS | Errno::OPNOTSUPP) => "this kernel lacks something: `nacre doctor` says what",
+        Some(Errno::NOSPC | Errno::DQUOT) => {
+            "the disk is full: free some space, or run `nacre storage gc`"
+        }
+        Some(Errno::ROFS) => {
+            "the file system is read-only: set NACRE_HOME to a directory that can be written"
+        }
+        Some(Errno::ACCESS | Errno::PERM) => {
+            "not allowed: nacre runs sandboxes as root; try sudo, and `nacre doctor`"
+        }
+        Some(Errno::NOSYS | Errno::OPNOTSUPP) => {
+            "this kernel lacks something: `nacre doctor` says what"
+        }
         _ => return ProviderError::unavailable(what, error),
     };
     ProviderError::refused(format!("{what} failed: {next_step} ({error})"))

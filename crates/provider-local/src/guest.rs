@@ -5,7 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use camino::Utf8Path;
 use provider::{
-    Exec, ExecInput, ExecOutput, ExecSpec, Exit, FileEntry, FileEvent, FileKind, FileStream, ProviderError, WindowSize,
+    Exec, ExecInput, ExecOutput, ExecSpec, Exit, FileEntry, FileEvent, FileKind, FileStream,
+    ProviderError, WindowSize,
 };
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -32,20 +33,29 @@ impl Guest {
     pub(crate) fn connect(directory: &Utf8Path) -> Result<Self, ProviderError> {
         let stream = connect_in(directory, "guest.sock").doing("reaching the runner")?;
         stream.set_nonblocking(true).doing("reaching the runner")?;
-        let (reader, writer) = UnixStream::from_std(stream).doing("reaching the runner")?.into_split();
+        let (reader, writer) = UnixStream::from_std(stream)
+            .doing("reaching the runner")?
+            .into_split();
         Ok(Self { reader, writer })
     }
 
     async fn request(&mut self, request: &Request) -> Result<(), ProviderError> {
         let frame = Frame::control(request);
         if frame.payload.len() > wire::MAX_CONTROL {
-            return Err(ProviderError::refused("the command's arguments and environment are too long"));
+            return Err(ProviderError::refused(
+                "the command's arguments and environment are too long",
+            ));
         }
-        write_frame(&mut self.writer, Channel::Control, &frame.payload).await.map_err(broken)
+        write_frame(&mut self.writer, Channel::Control, &frame.payload)
+            .await
+            .map_err(broken)
     }
 
     async fn reply(&mut self) -> Result<Reply, ProviderError> {
-        let frame = read_frame(&mut self.reader).await.map_err(broken)?.ok_or_else(gone)?;
+        let frame = read_frame(&mut self.reader)
+            .await
+            .map_err(broken)?
+            .ok_or_else(gone)?;
         match frame.message().map_err(broken)? {
             Reply::Failed(failed) => Err(refusal(failed)),
             reply => Ok(reply),
@@ -53,17 +63,27 @@ impl Guest {
     }
 
     /// Starts a command. `tracker` owns the task that carries its streams.
-    pub(crate) async fn exec(mut self, spec: ExecSpec, tracker: &TaskTracker) -> Result<Exec, ProviderError> {
+    pub(crate) async fn exec(
+        mut self,
+        spec: ExecSpec,
+        tracker: &TaskTracker,
+    ) -> Result<Exec, ProviderError> {
         let limit = spec.timeout;
         let detach = spec.detach;
         self.request(&Request::Exec(convert(spec))).await?;
-        let Reply::Started { pid } = self.reply().await? else { return Err(nonsense()) };
+        let Reply::Started { pid } = self.reply().await? else {
+            return Err(nonsense());
+        };
         let (input, inputs) = mpsc::channel(QUEUE);
         let (outputs, output) = mpsc::channel(QUEUE);
         if !detach {
             tracker.spawn(carry(self, inputs, outputs, limit));
         }
-        Ok(Exec { pid: Some(pid), input, output })
+        Ok(Exec {
+            pid: Some(pid),
+            input,
+            output,
+        })
     }
 
     pub(crate) async fn read_files(
@@ -72,7 +92,11 @@ impl Guest {
         user: Option<&str>,
         tracker: &TaskTracker,
     ) -> Result<FileStream, ProviderError> {
-        self.request(&Request::Read { path: Raw(path.to_vec()), user: user.map(str::to_owned) }).await?;
+        self.request(&Request::Read {
+            path: Raw(path.to_vec()),
+            user: user.map(str::to_owned),
+        })
+        .await?;
         // The first answer tells whether it works at all.
         let first = self.reply().await?;
         let (events, stream) = mpsc::channel(QUEUE);
@@ -95,8 +119,15 @@ impl Guest {
         user: Option<&str>,
         mut files: FileStream,
     ) -> Result<(), ProviderError> {
-        self.request(&Request::Write { path: Raw(path.to_vec()), user: user.map(str::to_owned) }).await?;
-        let Self { mut reader, mut writer } = self;
+        self.request(&Request::Write {
+            path: Raw(path.to_vec()),
+            user: user.map(str::to_owned),
+        })
+        .await?;
+        let Self {
+            mut reader,
+            mut writer,
+        } = self;
         let send = async {
             let mut open = false;
             while let Some(event) = files.recv().await {
@@ -110,7 +141,9 @@ impl Guest {
                     }
                     FileEvent::Data(bytes) => {
                         for piece in bytes.chunks(MAX_DATA) {
-                            write_frame(&mut writer, Channel::Data, piece).await.map_err(broken)?;
+                            write_frame(&mut writer, Channel::Data, piece)
+                                .await
+                                .map_err(broken)?;
                         }
                     }
                 }
@@ -121,7 +154,10 @@ impl Guest {
             control(&mut writer, &Reply::Done { missing: false }).await
         };
         let answer = async {
-            let frame = read_frame(&mut reader).await.map_err(broken)?.ok_or_else(gone)?;
+            let frame = read_frame(&mut reader)
+                .await
+                .map_err(broken)?
+                .ok_or_else(gone)?;
             match frame.message().map_err(broken)? {
                 Reply::Done { .. } => Ok(()),
                 Reply::Failed(failed) => Err(refusal(failed)),
@@ -143,7 +179,9 @@ impl Guest {
 }
 
 async fn control(writer: &mut OwnedWriteHalf, message: &Reply) -> Result<(), ProviderError> {
-    write_frame(writer, Channel::Control, &Frame::control(message).payload).await.map_err(broken)
+    write_frame(writer, Channel::Control, &Frame::control(message).payload)
+        .await
+        .map_err(broken)
 }
 
 /// Carries a command's streams until it has ended or nobody listens any more. Dropping the
@@ -154,7 +192,10 @@ async fn carry(
     outputs: mpsc::Sender<Result<ExecOutput, ProviderError>>,
     limit: Option<Duration>,
 ) {
-    let Guest { mut reader, mut writer } = guest;
+    let Guest {
+        mut reader,
+        mut writer,
+    } = guest;
     let read = async {
         loop {
             let output = match read_frame(&mut reader).await {
@@ -243,7 +284,11 @@ async fn receive_files(
             None => {
                 let frame = read_frame(reader).await.map_err(broken)?.ok_or_else(gone)?;
                 if frame.channel == Channel::Data {
-                    if events.send(Ok(FileEvent::Data(frame.payload.into()))).await.is_err() {
+                    if events
+                        .send(Ok(FileEvent::Data(frame.payload.into())))
+                        .await
+                        .is_err()
+                    {
                         return Ok(());
                     }
                     continue;
@@ -253,7 +298,11 @@ async fn receive_files(
         };
         match reply {
             Reply::Entry(entry) => {
-                if events.send(Ok(FileEvent::Entry(incoming(entry)?))).await.is_err() {
+                if events
+                    .send(Ok(FileEvent::Entry(incoming(entry)?)))
+                    .await
+                    .is_err()
+                {
                     return Ok(());
                 }
             }
@@ -269,48 +318,80 @@ fn convert(spec: ExecSpec) -> guest::Exec {
     guest::Exec {
         argv: spec.argv.into_iter().map(Raw).collect(),
         cwd: spec.cwd.map(Raw),
-        env: spec.env.into_iter().map(|(key, value)| (Raw(key), Raw(value))).collect(),
+        env: spec
+            .env
+            .into_iter()
+            .map(|(key, value)| (Raw(key), Raw(value)))
+            .collect(),
         user: spec.user,
         pty: spec.pty.map(window),
-        timeout_ms: spec.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
+        timeout_ms: spec
+            .timeout
+            .map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
         detach: spec.detach,
     }
 }
 
 fn window(size: WindowSize) -> guest::WindowSize {
-    guest::WindowSize { rows: size.rows, columns: size.columns }
+    guest::WindowSize {
+        rows: size.rows,
+        columns: size.columns,
+    }
 }
 
 fn outgoing(entry: FileEntry) -> Entry {
     let kind = match entry.kind {
         FileKind::File => EntryKind::File,
         FileKind::Directory => EntryKind::Directory,
-        FileKind::Symlink { target } => EntryKind::Symlink { target: Raw(target) },
+        FileKind::Symlink { target } => EntryKind::Symlink {
+            target: Raw(target),
+        },
     };
-    Entry { path: Raw(entry.path), kind, mode: entry.mode, uid: entry.uid, gid: entry.gid }
+    Entry {
+        path: Raw(entry.path),
+        kind,
+        mode: entry.mode,
+        uid: entry.uid,
+        gid: entry.gid,
+    }
 }
 
 /// Checked here once, so that no user of the stream has to.
 fn incoming(entry: Entry) -> Result<FileEntry, ProviderError> {
     let bad = |component: &[u8]| matches!(component, b"" | b"." | b"..") || component.contains(&0);
     if !entry.path.0.is_empty() && entry.path.0.split(|byte| *byte == b'/').any(bad) {
-        return Err(ProviderError::refused("the sandbox sent a path that leads out of the directory asked for"));
+        return Err(ProviderError::refused(
+            "the sandbox sent a path that leads out of the directory asked for",
+        ));
     }
     let kind = match entry.kind {
         EntryKind::File => FileKind::File,
         EntryKind::Directory => FileKind::Directory,
         EntryKind::Symlink { target } => FileKind::Symlink { target: target.0 },
     };
-    Ok(FileEntry { path: entry.path.0, kind, mode: entry.mode & 0o7777, uid: entry.uid, gid: entry.gid })
+    Ok(FileEntry {
+        path: entry.path.0,
+        kind,
+        mode: entry.mode & 0o7777,
+        uid: entry.uid,
+        gid: entry.gid,
+    })
 }
 
 /// Words from inside are shown to people: cut, and free of control characters.
 fn refusal(failed: guest::Failed) -> ProviderError {
-    let message: String = failed.message.chars().filter(|c| !c.is_control()).take(500).collect();
+    let message: String = failed
+        .message
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(500)
+        .collect();
     match failed.kind {
         // "Not found" is said of sandboxes alone; to a caller a missing program is a refusal.
         FailedKind::NotFound | FailedKind::Refused => ProviderError::refused(message),
-        FailedKind::Exhausted => ProviderError::unavailable("the sandbox is out of a resource", message),
+        FailedKind::Exhausted => {
+            ProviderError::unavailable("the sandbox is out of a resource", message)
+        }
     }
 }
 
@@ -319,9 +400,15 @@ fn broken(error: wire::FrameError) -> ProviderError {
 }
 
 fn gone() -> ProviderError {
-    ProviderError::unavailable("talking to the runner", "the sandbox ended or the runner closed the connection")
+    ProviderError::unavailable(
+        "talking to the runner",
+        "the sandbox ended or the runner closed the connection",
+    )
 }
 
 fn nonsense() -> ProviderError {
-    ProviderError::unavailable("talking to the runner", "it gave an answer to another question")
+    ProviderError::unavailable(
+        "talking to the runner",
+        "it gave an answer to another question",
+    )
 }

@@ -8,6 +8,7 @@
 //!   intents/       one locked file for each operation under way; unlocked ones were left by a crash
 //!   ranges/ names/ keys/   claims: one file each, made exclusively
 //!   trash/         what is being deleted
+//!   aside/         files that are being written; each gets its place by one rename
 //!   bin/HASH/      keeper and runner of this build
 //! ```
 
@@ -25,8 +26,19 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Doing as _;
 
-const DIRECTORIES: [&str; 10] =
-    ["sandboxes", "layers", "snapshots", "intents", "ranges", "names", "keys", "trash", "bin", "run"];
+const DIRECTORIES: [&str; 11] = [
+    "sandboxes",
+    "layers",
+    "snapshots",
+    "intents",
+    "ranges",
+    "names",
+    "keys",
+    "trash",
+    "bin",
+    "run",
+    "aside",
+];
 
 /// How long one nacre process waits for another that works on the same thing.
 const LOCK_PATIENCE: Duration = Duration::from_secs(20);
@@ -39,10 +51,16 @@ pub(crate) struct Home {
 impl Home {
     pub(crate) fn open(root: &Utf8Path) -> Result<Self, ProviderError> {
         if !root.is_absolute() {
-            return Err(ProviderError::refused(format!("NACRE_HOME must be an absolute path, not `{root}`")));
+            return Err(ProviderError::refused(format!(
+                "NACRE_HOME must be an absolute path, not `{root}`"
+            )));
         }
         let opening = || format!("opening the home {root}");
-        let make = |path: &Utf8Path| match std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
+        let make = |path: &Utf8Path| match std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+        {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             other => other,
         };
@@ -55,7 +73,9 @@ impl Home {
         if metadata.mode() & 0o077 != 0 {
             rustix::fs::chmod(root.as_std_path(), 0o700.into()).doing(opening())?;
         }
-        Ok(Self { root: root.to_owned() })
+        Ok(Self {
+            root: root.to_owned(),
+        })
     }
 
     pub(crate) fn root(&self) -> &Utf8Path {
@@ -78,9 +98,17 @@ impl Home {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(not_found()),
             other => other.doing(format!("opening sandbox {id}"))?,
         };
-        let lock = Lock::wait(file, FlockOperation::NonBlockingLockExclusive, &format!("sandbox {id}"))?;
+        let lock = Lock::wait(
+            file,
+            FlockOperation::NonBlockingLockExclusive,
+            &format!("sandbox {id}"),
+        )?;
         // It may have been removed while we waited; then this directory is not there any more.
-        if lock.is_at(&path) { Ok(lock) } else { Err(not_found()) }
+        if lock.is_at(&path) {
+            Ok(lock)
+        } else {
+            Err(not_found())
+        }
     }
 
     /// Held while a stack of layers is read and named in a record, so that no collector comes
@@ -129,13 +157,17 @@ impl Lock {
     /// Whether the locked file is still the one at this path.
     pub(crate) fn is_at(&self, path: &Utf8Path) -> bool {
         std::fs::metadata(path).is_ok_and(|now| {
-            self.0.metadata().is_ok_and(|locked| (locked.dev(), locked.ino()) == (now.dev(), now.ino()))
+            self.0
+                .metadata()
+                .is_ok_and(|locked| (locked.dev(), locked.ino()) == (now.dev(), now.ino()))
         })
     }
 
     /// `None` when somebody else holds it.
     pub(crate) fn try_file(file: File) -> Option<Self> {
-        flock(&file, FlockOperation::NonBlockingLockExclusive).ok().map(|()| Self(file))
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .ok()
+            .map(|()| Self(file))
     }
 }
 
@@ -153,48 +185,68 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Utf8Path) -> Result<Option<T
 }
 
 /// Replaces a record in one step: a reader sees the old one or the new one, whole.
-pub(crate) fn write_json(path: &Utf8Path, value: &impl Serialize) -> Result<(), ProviderError> {
-    let json = serde_json::to_string_pretty(value).map_err(|e| ProviderError::unavailable("writing a record", e))?;
-    write_text(path, &json)
+pub(crate) fn write_json(
+    home: &Home,
+    path: &Utf8Path,
+    value: &impl Serialize,
+) -> Result<(), ProviderError> {
+    let json = serde_json::to_string_pretty(value)
+        .map_err(|e| ProviderError::unavailable("writing a record", e))?;
+    write_text(home, path, &json)
 }
 
-pub(crate) fn write_text(path: &Utf8Path, text: &str) -> Result<(), ProviderError> {
-    let unique = rustix::thread::gettid().as_raw_nonzero();
-    let new = path.with_extension(format!("new{unique}"));
-    let write = || -> io::Result<()> {
-        let mut file =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+pub(crate) fn write_text(home: &Home, path: &Utf8Path, text: &str) -> Result<(), ProviderError> {
+    let (aside, file) = aside(home, text).doing(format!("writing {path}"))?;
+    drop(file);
+    std::fs::rename(&aside, path)
+        .inspect_err(|_| {
+            let _ = std::fs::remove_file(&aside);
+        })
+        .doing(format!("writing {path}"))
+}
+
+/// A file that has its content but not yet its place. Named by the thread that writes it, so that
+/// those of the dead can be told.
+pub(crate) fn aside(home: &Home, text: &str) -> io::Result<(Utf8PathBuf, File)> {
+    let path = home.path(format!(
+        "aside/{}",
+        rustix::thread::gettid().as_raw_nonzero()
+    ));
+    let write = || {
+        let mut file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)?;
         file.write_all(text.as_bytes())?;
-        drop(file);
-        std::fs::rename(&new, path)
+        Ok(file)
     };
-    write().inspect_err(|_| {
-        let _ = std::fs::remove_file(&new);
-    })
-    .doing(format!("writing {path}"))
+    match write() {
+        Ok(file) => Ok((path, file)),
+        Err(error) => {
+            let _ = std::fs::remove_file(&path);
+            Err(error)
+        }
+    }
 }
 
-/// Removes what processes that died left between writing a file and giving it its name.
+/// Removes what threads that died left aside.
 pub(crate) fn tidy(home: &Home) -> Result<(), ProviderError> {
-    const LONG_DEAD: Duration = Duration::from_secs(60);
-    for directory in ["intents", "ranges", "names", "keys", "snapshots", "run"] {
-        for entry in fs::read_dir(home.path(directory)).doing("tidying up")?.flatten() {
-            let is_new = entry.file_name().to_string_lossy().contains(".new");
-            let old = || entry.metadata().and_then(|m| m.modified()).is_ok_and(|t| t.elapsed().is_ok_and(|e| e > LONG_DEAD));
-            if is_new && old() {
-                let _ = fs::remove_file(entry.path());
-            }
+    for name in entries(&home.path("aside"))? {
+        if !Utf8Path::new("/proc").join(&name).exists() {
+            let _ = std::fs::remove_file(home.path(format!("aside/{name}")));
         }
     }
     Ok(())
 }
 
-/// Names of the entries of a directory, without the temporary ones of [`write_json`].
+/// Names of the entries of a directory, sorted.
 pub(crate) fn entries(path: &Utf8Path) -> Result<Vec<String>, ProviderError> {
     let mut names: Vec<String> = fs::read_dir(path)
         .doing(format!("listing {path}"))?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| !name.contains(".new"))
         .collect();
     names.sort();
     Ok(names)

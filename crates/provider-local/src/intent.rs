@@ -3,7 +3,7 @@
 //! The file is locked by the process that works on it. One that nobody has locked was left by a
 //! process that died: whoever comes next finishes or undoes it (`operation::recover`).
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 
 use camino::Utf8PathBuf;
 use fs_err as fs;
@@ -12,23 +12,45 @@ use provider::{ProviderError, SandboxId};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Doing as _;
-use crate::home::{Home, Lock, entries, read_json};
+use crate::home::{Home, Lock, aside, entries, read_json};
 use crate::layer::LayerId;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "operation")]
 pub(crate) enum Intent {
-    Create { sandbox: SandboxId },
-    Pause { sandbox: SandboxId },
-    Resume { sandbox: SandboxId },
+    Create {
+        sandbox: SandboxId,
+    },
+    Pause {
+        sandbox: SandboxId,
+    },
+    Resume {
+        sandbox: SandboxId,
+    },
     /// A live copy of the upper, with or without a snapshot record over it.
-    Capture { sandbox: SandboxId, layer: LayerId, snapshot: Option<Id<Snapshot>> },
-    Stop { sandbox: SandboxId, layer: LayerId, snapshot: Id<Snapshot>, recovered: bool },
+    Capture {
+        sandbox: SandboxId,
+        layer: LayerId,
+        snapshot: Option<Id<Snapshot>>,
+    },
+    Stop {
+        sandbox: SandboxId,
+        layer: LayerId,
+        snapshot: Id<Snapshot>,
+        recovered: bool,
+    },
     /// Sandboxes made from one captured layer; all of them or none.
-    Fork { layer: LayerId, fork: String },
-    Remove { sandbox: SandboxId },
+    Fork {
+        layer: LayerId,
+        fork: String,
+    },
+    Remove {
+        sandbox: SandboxId,
+    },
     /// A layer 0 being unpacked.
-    Import { layer: LayerId },
+    Import {
+        layer: LayerId,
+    },
 }
 
 /// An intent that we hold. Dropping it without [`Held::done`] leaves it for recovery, which is
@@ -43,24 +65,23 @@ impl Intent {
     /// Makes the intent durable against our own death, and ours alone.
     pub(crate) fn declare(&self, home: &Home) -> Result<Held, ProviderError> {
         let path = home.path(format!("intents/{}.json", self.file_name()));
-        // Locked under a temporary name first: an intent that can be seen is always locked.
-        let aside = path.with_extension(format!("new{}", rustix::thread::gettid().as_raw_nonzero()));
-        let declare = || -> Result<Held, ProviderError> {
-            let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&aside)
-                .doing("writing an intent")?;
-            let json = serde_json::to_vec(self).map_err(|e| ProviderError::unavailable("writing an intent", e))?;
-            std::io::Write::write_all(&mut &file, &json).doing("writing an intent")?;
-            let lock = Lock::try_file(file).ok_or_else(|| busy(&path))?;
-            rustix::fs::renameat_with(
-                rustix::fs::CWD, aside.as_std_path(), rustix::fs::CWD, path.as_std_path(),
-                rustix::fs::RenameFlags::NOREPLACE,
-            )
-            .map_err(|_| busy(&path))?;
-            Ok(Held { path: path.clone(), _lock: lock })
-        };
-        declare().inspect_err(|_| {
+        let json = serde_json::to_string(self)
+            .map_err(|e| ProviderError::unavailable("writing an intent", e))?;
+        // Locked before it has its name: an intent that can be seen is always locked.
+        let (aside, file) = aside(home, &json).doing("writing an intent")?;
+        let lock = Lock::try_file(file).ok_or_else(|| busy(&path))?;
+        rustix::fs::renameat_with(
+            rustix::fs::CWD,
+            aside.as_std_path(),
+            rustix::fs::CWD,
+            path.as_std_path(),
+            rustix::fs::RenameFlags::NOREPLACE,
+        )
+        .map_err(|_| {
             let _ = fs::remove_file(&aside);
-        })
+            busy(&path)
+        })?;
+        Ok(Held { path, _lock: lock })
     }
 
     fn file_name(&self) -> String {
@@ -95,13 +116,19 @@ pub(crate) fn abandoned(home: &Home) -> Result<Vec<(Intent, Held)>, ProviderErro
     let mut found = Vec::new();
     for name in entries(&home.path("intents"))? {
         let path = home.path(format!("intents/{name}"));
-        let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };
-        let Some(lock) = Lock::try_file(file) else { continue };
+        let Ok(file) = File::options().read(true).write(true).open(&path) else {
+            continue;
+        };
+        let Some(lock) = Lock::try_file(file) else {
+            continue;
+        };
         // Between opening and locking, its owner may have finished, and another begun the same.
         if !lock.is_at(&path) {
             continue;
         }
-        let Some(intent) = read_json(&path)? else { continue };
+        let Some(intent) = read_json(&path)? else {
+            continue;
+        };
         found.push((intent, Held { path, _lock: lock }));
     }
     Ok(found)
@@ -113,11 +140,13 @@ pub(crate) fn layers_in_use(home: &Home) -> Result<Vec<LayerId>, ProviderError> 
     for name in entries(&home.path("intents"))? {
         match read_json(&home.path(format!("intents/{name}")))? {
             Some(
-                Intent::Capture { layer, .. } | Intent::Stop { layer, .. } | Intent::Fork { layer, .. } | Intent::Import { layer },
+                Intent::Capture { layer, .. }
+                | Intent::Stop { layer, .. }
+                | Intent::Fork { layer, .. }
+                | Intent::Import { layer },
             ) => layers.push(layer),
             _ => {}
         }
     }
     Ok(layers)
 }
-

@@ -31,16 +31,29 @@ impl Children {
     /// Starts a keeper; it gets going while we prepare what it will be ordered to do.
     pub(crate) fn spawn(&self, program: &Utf8Path) -> Result<Waiting, ProviderError> {
         self.collect();
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-            .doing("starting the keeper")?;
+        let (ours, theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .doing("starting the keeper")?;
         let mut command = Command::new(program);
-        command.env_clear().stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        command
+            .env_clear()
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0);
         pass_fail_point(&mut command);
         let child = command.spawn().doing("starting the keeper")?;
         // The command still holds the keeper's end of the pair: with it open we would never see
         // the keeper die.
         drop(command);
-        Ok(Waiting { child, socket: ours })
+        Ok(Waiting {
+            child,
+            socket: ours,
+        })
     }
 
     /// Waits until the sandbox is up, or is not going to be.
@@ -57,9 +70,13 @@ impl Children {
             .and_then(|()| wire::pass::receive(&socket))
             .map_err(|error| ProviderError::unavailable("starting the keeper", error));
         drop(network);
-        let launched = match reply.and_then(|received| understand(received.map(|(frame, _)| frame))) {
+        let launched = match reply.and_then(|received| understand(received.map(|(frame, _)| frame)))
+        {
             Ok(Reply::Launched(launched)) => Ok(launched),
-            Ok(_) => Err(ProviderError::unavailable("starting the keeper", "it gave an answer to another question")),
+            Ok(_) => Err(ProviderError::unavailable(
+                "starting the keeper",
+                "it gave an answer to another question",
+            )),
             Err(error) => Err(error),
         };
         if launched.is_err() {
@@ -88,7 +105,8 @@ impl Children {
 
     /// Keepers that ended by themselves.
     fn collect(&self) {
-        self.lock().retain(|_, child| !matches!(child.try_wait(), Ok(Some(_))));
+        self.lock()
+            .retain(|_, child| !matches!(child.try_wait(), Ok(Some(_))));
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SandboxId, Child>> {
@@ -97,7 +115,10 @@ impl Children {
 }
 
 /// A keeper starts with no environment, but a test may want it to die somewhere.
-#[expect(clippy::disallowed_methods, reason = "a test's switch, absent from release builds")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test's switch, absent from release builds"
+)]
 fn pass_fail_point(command: &mut Command) {
     if cfg!(debug_assertions)
         && let Some(value) = std::env::var_os("NACRE_FAILPOINT")
@@ -108,12 +129,16 @@ fn pass_fail_point(command: &mut Command) {
 
 fn understand(frame: Option<Frame>) -> Result<Reply, ProviderError> {
     let Some(frame) = frame else {
-        return Err(ProviderError::unavailable("talking to the keeper", "it ended without an answer"));
+        return Err(ProviderError::unavailable(
+            "talking to the keeper",
+            "it ended without an answer",
+        ));
     };
     match frame.message() {
-        Ok(Reply::Failed { stage, message }) => {
-            Err(ProviderError::unavailable(format!("the keeper: {stage}"), message))
-        }
+        Ok(Reply::Failed { stage, message }) => Err(ProviderError::unavailable(
+            format!("the keeper: {stage}"),
+            message,
+        )),
         Ok(reply) => Ok(reply),
         Err(error) => Err(ProviderError::unavailable("talking to the keeper", error)),
     }
@@ -132,7 +157,10 @@ impl Keeper {
         self.ask_for_fd(request).map(|(reply, _)| reply)
     }
 
-    pub(crate) fn ask_for_fd(&self, request: &Request) -> Result<(Reply, Option<OwnedFd>), ProviderError> {
+    pub(crate) fn ask_for_fd(
+        &self,
+        request: &Request,
+    ) -> Result<(Reply, Option<OwnedFd>), ProviderError> {
         let received = wire::pass::send(&self.0, &Frame::control(request), &[])
             .and_then(|()| wire::pass::receive(&self.0))
             .map_err(|error| ProviderError::unavailable("talking to the keeper", error))?;
@@ -142,12 +170,17 @@ impl Keeper {
 
     /// `None` when the keeper was lost on the way.
     pub(crate) fn end(&self) -> Result<Option<Ended>, ProviderError> {
-        let received =
-            wire::pass::send(&self.0, &Frame::control(&Request::End), &[]).and_then(|()| wire::pass::receive(&self.0));
-        let Ok(Some((frame, _))) = received else { return Ok(None) };
+        let received = wire::pass::send(&self.0, &Frame::control(&Request::End), &[])
+            .and_then(|()| wire::pass::receive(&self.0));
+        let Ok(Some((frame, _))) = received else {
+            return Ok(None);
+        };
         match understand(Some(frame))? {
             Reply::Ended(ended) => Ok(Some(ended)),
-            _ => Err(ProviderError::unavailable("ending the sandbox", "the keeper gave another answer")),
+            _ => Err(ProviderError::unavailable(
+                "ending the sandbox",
+                "the keeper gave another answer",
+            )),
         }
     }
 }
@@ -159,6 +192,8 @@ pub(crate) fn connect_in(directory: &Utf8Path, name: &str) -> io::Result<UnixStr
         rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
         rustix::fs::Mode::empty(),
     )?;
-    UnixStream::connect(format!("/proc/self/fd/{}/{name}", directory.as_fd().as_raw_fd()))
+    UnixStream::connect(format!(
+        "/proc/self/fd/{}/{name}",
+        directory.as_fd().as_raw_fd()
+    ))
 }
-

@@ -31,7 +31,10 @@ impl LayerId {
 
     /// A layer known by what it is made of, such as the host's skeleton.
     pub(crate) fn named(kind: &str, fingerprint: &str) -> Self {
-        Self(format!("{kind}-{}", &blake3::hash(fingerprint.as_bytes()).to_hex()[..24]))
+        Self(format!(
+            "{kind}-{}",
+            &blake3::hash(fingerprint.as_bytes()).to_hex()[..24]
+        ))
     }
 }
 
@@ -75,8 +78,11 @@ pub(crate) fn prepare(home: &Home, id: &LayerId) -> Result<Utf8PathBuf, Provider
 }
 
 pub(crate) fn seal(home: &Home, id: &LayerId, clock: &dyn Clock) -> Result<(), ProviderError> {
-    let layer = Layer { id: id.clone(), created_at: clock.now() };
-    write_json(&directory(home, id).join("layer.json"), &layer)
+    let layer = Layer {
+        id: id.clone(),
+        created_at: clock.now(),
+    };
+    write_json(home, &directory(home, id).join("layer.json"), &layer)
 }
 
 /// Whatever stands in for a layer that was never sealed.
@@ -115,9 +121,16 @@ pub(crate) fn release(home: &Home, candidates: &[LayerId]) -> Result<u64, Provid
 }
 
 /// A sandbox is gone: layers that only it named (a fork's copy) go with it.
-pub(crate) fn release_unsnapshotted(home: &Home, candidates: &[LayerId]) -> Result<(), ProviderError> {
+pub(crate) fn release_unsnapshotted(
+    home: &Home,
+    candidates: &[LayerId],
+) -> Result<(), ProviderError> {
     // Most sandboxes stand on snapshots and bases alone; then there is nothing to look for.
-    let candidates: Vec<LayerId> = candidates.iter().filter(|id| id.0.starts_with("lay_")).cloned().collect();
+    let candidates: Vec<LayerId> = candidates
+        .iter()
+        .filter(|id| id.0.starts_with("lay_"))
+        .cloned()
+        .collect();
     if !candidates.is_empty() {
         release(home, &candidates)?;
     }

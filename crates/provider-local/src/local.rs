@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use camino::Utf8PathBuf;
 use model::{Redactor, SnapshotId, SystemClock, Timestamp};
 use provider::{
-    Alive, Capabilities, Capability, Door, Endpoints, Ensured, Exec, ExecSpec, Expected, FileStream, Health, Isolation,
-    Limits, Origin, Provider, ProviderError, Receipt, Resumed, Sandbox, SandboxId, SandboxSpec, SandboxState, Stream,
-    Strength, Survives,
+    Alive, Capabilities, Capability, Door, Endpoints, Ensured, Exec, ExecSpec, Expected,
+    FileStream, Health, Isolation, Limits, Origin, Provider, ProviderError, Receipt, Resumed,
+    Sandbox, SandboxId, SandboxSpec, SandboxState, Stream, Strength, Survives,
 };
 use tokio::net::{TcpStream, UnixListener};
 use tokio_util::task::TaskTracker;
@@ -24,7 +24,9 @@ use crate::netns::{self, Pool};
 use crate::operation::Engine;
 use crate::record::{Record, State, process};
 use crate::snapshot::SnapshotRecord;
-use crate::{Collected, Details, SnapshotInfo, Usage, UsagePart, Verified, embedded, layer, rootfs, tree};
+use crate::{
+    Collected, Details, SnapshotInfo, Usage, UsagePart, Verified, embedded, layer, rootfs, tree,
+};
 
 /// Above what container tools and systemd hand out.
 const FIRST_ID: u32 = 0x7000_0000;
@@ -45,7 +47,12 @@ pub struct Config {
 
 impl Config {
     pub fn at(home: impl Into<Utf8PathBuf>) -> Self {
-        Self { home: home.into(), first_id: FIRST_ID, ranges: RANGES, to_disk_after: TO_DISK_AFTER }
+        Self {
+            home: home.into(),
+            first_id: FIRST_ID,
+            ranges: RANGES,
+            to_disk_after: TO_DISK_AFTER,
+        }
     }
 }
 
@@ -60,7 +67,9 @@ pub struct Local {
 
 impl fmt::Debug for Local {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Local").field("home", &self.engine.home.root()).finish_non_exhaustive()
+        f.debug_struct("Local")
+            .field("home", &self.engine.home.root())
+            .finish_non_exhaustive()
     }
 }
 
@@ -105,7 +114,11 @@ impl Local {
             home,
         };
         engine.recover()?;
-        Ok(Self { engine, capabilities: Arc::new(capabilities), streams: TaskTracker::new() })
+        Ok(Self {
+            engine,
+            capabilities: Arc::new(capabilities),
+            streams: TaskTracker::new(),
+        })
     }
 
     /// Makes ready what a burst of creates will want. For processes that stay.
@@ -119,13 +132,18 @@ impl Local {
         if let Ok(id) = text.parse() {
             return Record::load(&self.engine.home, id).map(|record| record.id);
         }
-        let is_name = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        let is_name =
+            !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         if is_name && let Some(id) = claim::holder(&self.engine.home, "names", text)? {
             return Ok(id);
         }
         let records = self.engine.records()?;
         // A stopped one has given its name up, but is still called by it until somebody takes it.
-        if let Some(stopped) = records.iter().rev().find(|record| record.name.as_deref() == Some(text)) {
+        if let Some(stopped) = records
+            .iter()
+            .rev()
+            .find(|record| record.name.as_deref() == Some(text))
+        {
             return Ok(stopped.id);
         }
         let found: Vec<SandboxId> = records
@@ -136,7 +154,10 @@ impl Local {
         match found[..] {
             [id] => Ok(id),
             [] => Err(not_found()),
-            _ => Err(ProviderError::refused(format!("`{text}` fits {} sandboxes: give more of the id", found.len()))),
+            _ => Err(ProviderError::refused(format!(
+                "`{text}` fits {} sandboxes: give more of the id",
+                found.len()
+            ))),
         }
     }
 
@@ -150,13 +171,16 @@ impl Local {
             return Ok(record.id.clone());
         }
         let fits = |id: &SnapshotId| {
-            text.len() >= 8 && (id.to_string().starts_with(text) || id.id.to_string().starts_with(text))
+            text.len() >= 8
+                && (id.to_string().starts_with(text) || id.id.to_string().starts_with(text))
         };
         let mut found: Vec<SnapshotId> = all.into_iter().map(|s| s.id).filter(fits).collect();
         match (found.pop(), found.is_empty()) {
             (Some(id), true) => Ok(id),
             (None, _) => Err(ProviderError::not_found(format!("snapshot {text}"))),
-            (Some(_), false) => Err(ProviderError::refused(format!("`{text}` fits several snapshots: give more of the id"))),
+            (Some(_), false) => Err(ProviderError::refused(format!(
+                "`{text}` fits several snapshots: give more of the id"
+            ))),
         }
     }
 
@@ -169,12 +193,19 @@ impl Local {
     }
 
     pub async fn snapshots(&self) -> Result<Vec<SnapshotInfo>, ProviderError> {
-        self.blocking(|engine| Ok(SnapshotRecord::all(&engine.home)?.into_iter().map(info).collect())).await
+        self.blocking(|engine| {
+            Ok(SnapshotRecord::all(&engine.home)?
+                .into_iter()
+                .map(info)
+                .collect())
+        })
+        .await
     }
 
     pub async fn show_snapshot(&self, id: &SnapshotId) -> Result<SnapshotInfo, ProviderError> {
         let id = id.clone();
-        self.blocking(move |engine| SnapshotRecord::load(&engine.home, &id).map(info)).await
+        self.blocking(move |engine| SnapshotRecord::load(&engine.home, &id).map(info))
+            .await
     }
 
     /// Computes the digest if nobody has yet.
@@ -182,7 +213,11 @@ impl Local {
         let id = id.clone();
         self.blocking(move |engine| {
             let record = SnapshotRecord::load(&engine.home, &id)?;
-            if record.digest.is_some() { Ok(info(record)) } else { engine.digest(&id).map(info) }
+            if record.digest.is_some() {
+                Ok(info(record))
+            } else {
+                engine.digest(&id).map(info)
+            }
         })
         .await
     }
@@ -191,14 +226,25 @@ impl Local {
     pub async fn verify_snapshot(&self, id: &SnapshotId) -> Result<Verified, ProviderError> {
         let id = id.clone();
         self.blocking(move |engine| {
-            let expected = SnapshotRecord::load(&engine.home, &id)?.digest.map(|d| d.value);
+            let expected = SnapshotRecord::load(&engine.home, &id)?
+                .digest
+                .map(|d| d.value);
             let found = match &expected {
                 Some(_) => engine.compute_digest(&id)?.value,
                 // The first look is what later ones are compared with.
-                None => engine.digest(&id)?.digest.map(|d| d.value).unwrap_or_default(),
+                None => engine
+                    .digest(&id)?
+                    .digest
+                    .map(|d| d.value)
+                    .unwrap_or_default(),
             };
             let ok = expected.as_ref().is_none_or(|expected| *expected == found);
-            Ok(Verified { id, ok, expected, found })
+            Ok(Verified {
+                id,
+                ok,
+                expected,
+                found,
+            })
         })
         .await
     }
@@ -208,10 +254,13 @@ impl Local {
             let part = |name: &str| -> Result<UsagePart, ProviderError> {
                 let path = engine.home.path(name);
                 let count = crate::home::entries(&path)?.len() as u64;
-                let bytes = tree::measure(&path).doing(format!("measuring {name}"))?.bytes;
+                let bytes = tree::measure(&path)
+                    .doing(format!("measuring {name}"))?
+                    .bytes;
                 Ok(UsagePart { count, bytes })
             };
-            let disk = rustix::fs::statvfs(engine.home.root().as_std_path()).doing("measuring the disk")?;
+            let disk = rustix::fs::statvfs(engine.home.root().as_std_path())
+                .doing("measuring the disk")?;
             Ok(Usage {
                 home: engine.home.root().to_owned(),
                 sandboxes: part("sandboxes")?,
@@ -227,25 +276,35 @@ impl Local {
     /// for a day.
     pub async fn collect_garbage(&self) -> Result<Collected, ProviderError> {
         self.blocking(|engine| {
-            crate::home::tidy(&engine.home)?;
             engine.adopt()?;
             let recovered = engine.seal_the_dead()?;
             let (layers, bytes) = layer::collect(&engine.home, &*engine.clock)?;
-            Ok(Collected { layers, bytes, recovered })
+            Ok(Collected {
+                layers,
+                bytes,
+                recovered,
+            })
         })
         .await
     }
 
     /// Builds a Debian root file system and keeps it as the base snapshot named `base`; `progress`
     /// gets a line at a time.
-    pub fn build_base(&self, slim: bool, progress: &dyn Fn(&str)) -> Result<SnapshotInfo, ProviderError> {
+    pub fn build_base(
+        &self,
+        slim: bool,
+        progress: &dyn Fn(&str),
+    ) -> Result<SnapshotInfo, ProviderError> {
         rootfs::debian::build(&self.engine.home, &*self.engine.clock, slim, progress).map(info)
     }
 
     /// The snapshot named `base`, if there is one.
     pub fn base(&self) -> Result<Option<SnapshotId>, ProviderError> {
         let all = SnapshotRecord::all(&self.engine.home)?;
-        Ok(all.into_iter().find(|s| s.name.as_deref() == Some("base")).map(|s| s.id))
+        Ok(all
+            .into_iter()
+            .find(|s| s.name.as_deref() == Some("base"))
+            .map(|s| s.id))
     }
 
     /// Runs an operation where it may block. It runs to its end even if nobody waits for it: a
@@ -265,9 +324,9 @@ impl Local {
         let record = Record::load(&self.engine.home, id)?;
         match record.observe(&self.engine.home) {
             SandboxState::Running => Ok(record),
-            SandboxState::Paused { .. } => {
-                Err(ProviderError::refused(format!("sandbox {id} is paused: `nacre sandbox resume {id}` first")))
-            }
+            SandboxState::Paused { .. } => Err(ProviderError::refused(format!(
+                "sandbox {id} is paused: `nacre sandbox resume {id}` first"
+            ))),
             SandboxState::Ended => Err(ProviderError::refused(format!(
                 "sandbox {id} has no processes any more: `nacre sandbox stop {id}` keeps its disk as a snapshot"
             ))),
@@ -279,7 +338,9 @@ impl Local {
 
     fn ensure_blocking(engine: &Engine, spec: &SandboxSpec) -> Result<Ensured, ProviderError> {
         let Some(key) = &spec.key else {
-            return Err(ProviderError::refused("ensure needs a key to find the sandbox by"));
+            return Err(ProviderError::refused(
+                "ensure needs a key to find the sandbox by",
+            ));
         };
         let deadline = Instant::now() + JOIN_PATIENCE;
         loop {
@@ -295,7 +356,10 @@ impl Local {
                 match engine.create(spec) {
                     Ok(record) => {
                         let sandbox = record.describe(&engine.home);
-                        return Ok(Ensured { sandbox, expected: Expected::Created });
+                        return Ok(Ensured {
+                            sandbox,
+                            expected: Expected::Created,
+                        });
                     }
                     // Somebody else was quicker: their sandbox is the one.
                     Err(_) if claim::holder(&engine.home, "keys", key)?.is_some() => {}
@@ -304,26 +368,39 @@ impl Local {
             }
             // Another process is making it, or died doing so.
             if Instant::now() > deadline {
-                return Err(ProviderError::unavailable("ensure", "another process is still making this sandbox"));
+                return Err(ProviderError::unavailable(
+                    "ensure",
+                    "another process is still making this sandbox",
+                ));
             }
             std::thread::sleep(Duration::from_millis(2));
             engine.recover()?;
         }
     }
 
-    fn ensure_found(engine: &Engine, spec: &SandboxSpec, record: &Record) -> Result<Ensured, ProviderError> {
+    fn ensure_found(
+        engine: &Engine,
+        spec: &SandboxSpec,
+        record: &Record,
+    ) -> Result<Ensured, ProviderError> {
         let id = record.id;
         let expected = match record.observe(&engine.home) {
             SandboxState::Running => Expected::Found,
             SandboxState::Paused { .. } => Expected::Resumed(engine.resume(id)?.kept),
             SandboxState::Ended | SandboxState::Stopped { .. } => {
                 let receipt = engine.stop(id)?;
-                let snapshot = receipt
-                    .snapshot
-                    .ok_or_else(|| ProviderError::unavailable("ensure", "the stop gave no snapshot"))?;
-                let spec = SandboxSpec { origin: Origin::Snapshot(snapshot.clone()), ..spec.clone() };
+                let snapshot = receipt.snapshot.ok_or_else(|| {
+                    ProviderError::unavailable("ensure", "the stop gave no snapshot")
+                })?;
+                let spec = SandboxSpec {
+                    origin: Origin::Snapshot(snapshot.clone()),
+                    ..spec.clone()
+                };
                 let sandbox = engine.replace(&spec, id)?.describe(&engine.home);
-                return Ok(Ensured { sandbox, expected: Expected::Restarted(snapshot) });
+                return Ok(Ensured {
+                    sandbox,
+                    expected: Expected::Restarted(snapshot),
+                });
             }
         };
         let sandbox = Record::load(&engine.home, id)?.describe(&engine.home);
@@ -343,14 +420,20 @@ impl Provider for Local {
 
     async fn ensure(&self, spec: &SandboxSpec) -> Result<Ensured, ProviderError> {
         let (redactor, spec) = (redactor(spec), spec.clone());
-        self.blocking(move |engine| Self::ensure_blocking(engine, &spec)).await.map_err(|e| e.redacted(&redactor))
+        self.blocking(move |engine| Self::ensure_blocking(engine, &spec))
+            .await
+            .map_err(|e| e.redacted(&redactor))
     }
 
     async fn create(&self, spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
         let (redactor, spec) = (redactor(spec), spec.clone());
-        self.blocking(move |engine| engine.create(&spec).map(|record| record.describe(&engine.home)))
-            .await
-            .map_err(|e| e.redacted(&redactor))
+        self.blocking(move |engine| {
+            engine
+                .create(&spec)
+                .map(|record| record.describe(&engine.home))
+        })
+        .await
+        .map_err(|e| e.redacted(&redactor))
     }
 
     async fn terminate(&self, id: SandboxId) -> Result<(), ProviderError> {
@@ -367,7 +450,8 @@ impl Provider for Local {
 
     async fn snapshot(&self, id: SandboxId, name: Option<&str>) -> Result<Receipt, ProviderError> {
         let name = name.map(str::to_owned);
-        self.blocking(move |engine| engine.snapshot(id, name.as_deref())).await
+        self.blocking(move |engine| engine.snapshot(id, name.as_deref()))
+            .await
     }
 
     async fn pause(&self, id: SandboxId) -> Result<Receipt, ProviderError> {
@@ -381,7 +465,10 @@ impl Provider for Local {
     async fn fork(&self, id: SandboxId, count: usize) -> Result<Vec<Sandbox>, ProviderError> {
         self.blocking(move |engine| {
             let made = engine.fork(id, count)?;
-            Ok(made.iter().map(|record| record.describe(&engine.home)).collect())
+            Ok(made
+                .iter()
+                .map(|record| record.describe(&engine.home))
+                .collect())
         })
         .await
     }
@@ -395,7 +482,11 @@ impl Provider for Local {
             return Err(ProviderError::refused("a command needs a program"));
         }
         let record = self.require_running(id)?;
-        let words = spec.argv.iter().chain(spec.env.values()).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let words = spec
+            .argv
+            .iter()
+            .chain(spec.env.values())
+            .map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         let secrets: Vec<String> = words.skip(1).chain(record.env.values().cloned()).collect();
         let result = match Guest::connect(&self.engine.home.sandbox(id)) {
             Ok(guest) => guest.exec(spec, &self.streams).await,
@@ -404,9 +495,16 @@ impl Provider for Local {
         result.map_err(|error| error.redacted(&Redactor::new(secrets.iter().map(String::as_str))))
     }
 
-    async fn read_files(&self, id: SandboxId, path: &[u8], user: Option<&str>) -> Result<FileStream, ProviderError> {
+    async fn read_files(
+        &self,
+        id: SandboxId,
+        path: &[u8],
+        user: Option<&str>,
+    ) -> Result<FileStream, ProviderError> {
         self.require_running(id)?;
-        Guest::connect(&self.engine.home.sandbox(id))?.read_files(path, user, &self.streams).await
+        Guest::connect(&self.engine.home.sandbox(id))?
+            .read_files(path, user, &self.streams)
+            .await
     }
 
     async fn write_files(
@@ -417,19 +515,22 @@ impl Provider for Local {
         files: FileStream,
     ) -> Result<(), ProviderError> {
         self.require_running(id)?;
-        Guest::connect(&self.engine.home.sandbox(id))?.write_files(path, user, files).await
+        Guest::connect(&self.engine.home.sandbox(id))?
+            .write_files(path, user, files)
+            .await
     }
 
     async fn dial(&self, id: SandboxId, port: u16) -> Result<Box<dyn Stream>, ProviderError> {
         self.require_running(id)?;
         let stream = self
             .blocking(move |engine| {
-                let running = process(&engine.home, id)
-                    .ok_or_else(|| ProviderError::refused(format!("sandbox {id} has just ended")))?;
+                let running = process(&engine.home, id).ok_or_else(|| {
+                    ProviderError::refused(format!("sandbox {id} has just ended"))
+                })?;
                 netns::dial(running.pid, port).map_err(|error| match error.kind() {
-                    std::io::ErrorKind::ConnectionRefused => {
-                        ProviderError::refused(format!("nothing listens on port {port} in sandbox {id}"))
-                    }
+                    std::io::ErrorKind::ConnectionRefused => ProviderError::refused(format!(
+                        "nothing listens on port {port} in sandbox {id}"
+                    )),
                     _ => ProviderError::unavailable(format!("dialling port {port}"), error),
                 })
             })
@@ -456,7 +557,9 @@ impl Provider for Local {
             })
             .await?;
         listener.set_nonblocking(true).doing("opening the door")?;
-        Ok(Box::new(LocalDoor(UnixListener::from_std(listener).doing("opening the door")?)))
+        Ok(Box::new(LocalDoor(
+            UnixListener::from_std(listener).doing("opening the door")?,
+        )))
     }
 
     async fn endpoints(&self, id: SandboxId) -> Result<Endpoints, ProviderError> {
@@ -469,10 +572,14 @@ impl Provider for Local {
         self.blocking(move |engine| {
             ids.into_iter()
                 .map(|id| {
-                    let alive = match Record::find(&engine.home, id)?.map(|record| record.observe(&engine.home)) {
+                    let alive = match Record::find(&engine.home, id)?
+                        .map(|record| record.observe(&engine.home))
+                    {
                         Some(SandboxState::Running) => Alive::Running,
                         Some(SandboxState::Paused { .. }) => Alive::Paused,
-                        Some(SandboxState::Ended | SandboxState::Stopped { .. }) | None => Alive::Dead,
+                        Some(SandboxState::Ended | SandboxState::Stopped { .. }) | None => {
+                            Alive::Dead
+                        }
                     };
                     Ok((id, alive))
                 })
@@ -484,17 +591,35 @@ impl Provider for Local {
     async fn health(&self) -> Health {
         let home = self.engine.home.root().to_owned();
         match rustix::fs::statvfs(home.as_std_path()) {
-            Ok(disk) if disk.f_bavail > 0 => Health { ok: true, detail: format!("home {home}") },
-            Ok(_) => Health { ok: false, detail: format!("the disk under {home} is full") },
-            Err(error) => Health { ok: false, detail: format!("home {home}: {error}") },
+            Ok(disk) if disk.f_bavail > 0 => Health {
+                ok: true,
+                detail: format!("home {home}"),
+            },
+            Ok(_) => Health {
+                ok: false,
+                detail: format!("the disk under {home} is full"),
+            },
+            Err(error) => Health {
+                ok: false,
+                detail: format!("home {home}: {error}"),
+            },
         }
     }
 
     async fn list(&self, labels: &[(String, String)]) -> Result<Vec<Sandbox>, ProviderError> {
         let labels = labels.to_vec();
         self.blocking(move |engine| {
-            let fits = |record: &Record| labels.iter().all(|(key, value)| record.labels.get(key) == Some(value));
-            Ok(engine.records()?.iter().filter(|r| fits(r)).map(|r| r.describe(&engine.home)).collect())
+            let fits = |record: &Record| {
+                labels
+                    .iter()
+                    .all(|(key, value)| record.labels.get(key) == Some(value))
+            };
+            Ok(engine
+                .records()?
+                .iter()
+                .filter(|r| fits(r))
+                .map(|r| r.describe(&engine.home))
+                .collect())
         })
         .await
     }
@@ -503,13 +628,18 @@ impl Provider for Local {
         Err(ProviderError::Unsupported(Capability::MemorySnapshot))
     }
 
-    async fn restore_memory(&self, _snapshot: &SnapshotId, _spec: &SandboxSpec) -> Result<Sandbox, ProviderError> {
+    async fn restore_memory(
+        &self,
+        _snapshot: &SnapshotId,
+        _spec: &SandboxSpec,
+    ) -> Result<Sandbox, ProviderError> {
         Err(ProviderError::Unsupported(Capability::MemorySnapshot))
     }
 
     async fn delete_snapshot(&self, snapshot: &SnapshotId) -> Result<(), ProviderError> {
         let snapshot = snapshot.clone();
-        self.blocking(move |engine| engine.delete_snapshot(&snapshot)).await
+        self.blocking(move |engine| engine.delete_snapshot(&snapshot))
+            .await
     }
 }
 
@@ -534,7 +664,12 @@ fn details(engine: &Engine, record: &Record) -> Details {
     let directory = engine.home.sandbox(record.id);
     let sandbox = record.describe(&engine.home);
     let reason = |name: &str| {
-        read_json::<serde_json::Value>(&directory.join(name)).ok().flatten()?.get("reason")?.as_str().map(str::to_owned)
+        read_json::<serde_json::Value>(&directory.join(name))
+            .ok()
+            .flatten()?
+            .get("reason")?
+            .as_str()
+            .map(str::to_owned)
     };
     Details {
         reason: reason("frozen.json").or_else(|| reason("exit.json")),
@@ -571,11 +706,19 @@ fn prepare_sys(home: &Home) -> Result<(), ProviderError> {
     if sys.join("devices/system/cpu/online").exists() {
         return Ok(());
     }
-    for name in ["devices/system/cpu/online", "devices/system/cpu/possible", "devices/system/cpu/present", "kernel/mm/transparent_hugepage/enabled", "devices/system/node/online"] {
+    for name in [
+        "devices/system/cpu/online",
+        "devices/system/cpu/possible",
+        "devices/system/cpu/present",
+        "kernel/mm/transparent_hugepage/enabled",
+        "devices/system/node/online",
+    ] {
         let path = sys.join(name);
         if let Ok(text) = std::fs::read_to_string(format!("/sys/{name}")) {
             let parent = path.parent().unwrap_or(&sys);
-            fs_err::create_dir_all(parent).and_then(|()| fs_err::write(&path, text)).doing("preparing /sys")?;
+            fs_err::create_dir_all(parent)
+                .and_then(|()| fs_err::write(&path, text))
+                .doing("preparing /sys")?;
         }
     }
     fs_err::create_dir_all(sys.join("fs/cgroup")).doing("preparing /sys")?;
@@ -584,4 +727,3 @@ fn prepare_sys(home: &Home) -> Result<(), ProviderError> {
     }
     Ok(())
 }
-

@@ -5,7 +5,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_fd, fsconfig_set_string, fsmount, fsopen,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_fd,
+    fsconfig_set_string, fsmount, fsopen,
 };
 
 use crate::home::Home;
@@ -14,7 +15,14 @@ use crate::layer::{self, LayerId};
 /// Opens the merged view; it is gone when the descriptor is closed.
 pub(crate) fn open(home: &Home, layers: &[LayerId]) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let directory = |id: &LayerId| openat(CWD, layer::files(home, id).as_std_path(), flags, Mode::empty());
+    let directory = |id: &LayerId| {
+        openat(
+            CWD,
+            layer::files(home, id).as_std_path(),
+            flags,
+            Mode::empty(),
+        )
+    };
     if let [only] = layers {
         return Ok(directory(only)?);
     }
@@ -24,9 +32,13 @@ pub(crate) fn open(home: &Home, layers: &[LayerId]) -> io::Result<OwnedFd> {
         fsconfig_set_fd(context.as_fd(), "lowerdir+", directory(id)?.as_fd())?;
     }
     // `follow`: read the redirects that sandboxes wrote, write none.
-    for (key, value) in
-        [("redirect_dir", "follow"), ("index", "off"), ("metacopy", "off"), ("xino", "off"), ("nfs_export", "off")]
-    {
+    for (key, value) in [
+        ("redirect_dir", "follow"),
+        ("index", "off"),
+        ("metacopy", "off"),
+        ("xino", "off"),
+        ("nfs_export", "off"),
+    ] {
         fsconfig_set_string(context.as_fd(), key, value)?;
     }
     fsconfig_create(context.as_fd())?;

@@ -38,7 +38,9 @@ struct State {
 
 impl Pool {
     pub(crate) fn new() -> Self {
-        Self { shared: Arc::default() }
+        Self {
+            shared: Arc::default(),
+        }
     }
 
     /// A prepared one if there is, else a new one; and sees to it that more are made.
@@ -49,7 +51,12 @@ impl Pool {
                 self.refill();
                 Ok(namespace)
             }
-            None => std::thread::scope(|scope| scope.spawn(make).join().map_err(|_| io::Error::other("panicked"))?),
+            None => std::thread::scope(|scope| {
+                scope
+                    .spawn(make)
+                    .join()
+                    .map_err(|_| io::Error::other("panicked"))?
+            }),
         }
     }
 
@@ -62,14 +69,19 @@ impl Pool {
         state.making = true;
         let shared = Arc::clone(&self.shared);
         // The thread leaves our network namespace for good, so it is one of its own.
-        let spawned = std::thread::Builder::new().name("netns".to_owned()).spawn(move || fill(&shared));
+        let spawned = std::thread::Builder::new()
+            .name("netns".to_owned())
+            .spawn(move || fill(&shared));
         if spawned.is_err() {
             state.making = false;
         }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.shared.state.lock().expect("no holder of this lock panics")
+        self.shared
+            .state
+            .lock()
+            .expect("no holder of this lock panics")
     }
 }
 
@@ -92,9 +104,17 @@ fn fill(shared: &Shared) {
 /// Moves this thread into a new network namespace and gives a descriptor of it.
 fn make() -> io::Result<OwnedFd> {
     sys::unshare_network()?;
-    let namespace = open("/proc/thread-self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let namespace = open(
+        "/proc/thread-self/ns/net",
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     sys::bring_loopback_up()?;
-    let ports = open("/proc/sys/net/ipv4/ip_unprivileged_port_start", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let ports = open(
+        "/proc/sys/net/ipv4/ip_unprivileged_port_start",
+        OFlags::WRONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     rustix::io::write(ports, b"0")?;
     Ok(namespace)
 }
@@ -103,10 +123,19 @@ fn make() -> io::Result<OwnedFd> {
 ///
 /// A socket keeps the namespace it was made in, whichever thread uses it later.
 pub(crate) fn dial(pid: i32, port: u16) -> io::Result<std::net::TcpStream> {
-    let namespace = open(format!("/proc/{pid}/ns/net"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let namespace = open(
+        format!("/proc/{pid}/ns/net"),
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let inside = move || -> io::Result<OwnedFd> {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
-        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let socket = socket_with(
+            AddressFamily::INET,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
         let address = std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         // Loopback answers at once, yes or no; a full backlog is the exception.
         rustix::net::sockopt::set_socket_timeout(
@@ -118,7 +147,10 @@ pub(crate) fn dial(pid: i32, port: u16) -> io::Result<std::net::TcpStream> {
         Ok(socket)
     };
     let socket = std::thread::scope(|scope| {
-        scope.spawn(inside).join().map_err(|_| io::Error::other("the thread that enters the namespace panicked"))?
+        scope
+            .spawn(inside)
+            .join()
+            .map_err(|_| io::Error::other("the thread that enters the namespace panicked"))?
     })?;
     let stream = std::net::TcpStream::from(socket);
     stream.set_write_timeout(None)?;

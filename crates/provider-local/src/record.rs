@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use camino::Utf8PathBuf;
 use model::{Boot, Id, SnapshotId, Timestamp};
-use provider::{Forward, Isolation, Kept, Network, ProviderError, Runtime, Sandbox, SandboxId, SandboxState};
+use provider::{
+    Forward, Isolation, Kept, Network, ProviderError, Runtime, Sandbox, SandboxId, SandboxState,
+};
 use serde::{Deserialize, Serialize};
 use wire::keeper::Running;
 
@@ -50,7 +52,9 @@ pub(crate) enum State {
     Paused,
     /// Ended on purpose, the disk left.
     Ended,
-    Stopped { snapshot: SnapshotId },
+    Stopped {
+        snapshot: SnapshotId,
+    },
 }
 
 impl Record {
@@ -71,15 +75,19 @@ impl Record {
     }
 
     pub(crate) fn save(&self, home: &Home) -> Result<(), ProviderError> {
-        write_json(&Self::path(home, self.id), self)
+        write_json(home, &Self::path(home, self.id), self)
     }
 
     /// Intent and reality together.
     pub(crate) fn observe(&self, home: &Home) -> SandboxState {
         let alive = process(home, self.id).is_some();
         match &self.state {
-            State::Stopped { snapshot } => SandboxState::Stopped { snapshot: snapshot.clone() },
-            State::Paused => SandboxState::Paused { kept: if alive { Kept::Memory } else { Kept::Disk } },
+            State::Stopped { snapshot } => SandboxState::Stopped {
+                snapshot: snapshot.clone(),
+            },
+            State::Paused => SandboxState::Paused {
+                kept: if alive { Kept::Memory } else { Kept::Disk },
+            },
             State::Running | State::Creating if alive => {
                 if home.sandbox(self.id).join("frozen.json").exists() {
                     SandboxState::Paused { kept: Kept::Memory }
@@ -123,5 +131,8 @@ pub(crate) fn process(home: &Home, id: SandboxId) -> Option<Running> {
 
 /// Another value after each start of the machine.
 pub(crate) fn host_boot() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }

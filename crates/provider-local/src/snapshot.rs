@@ -54,7 +54,7 @@ impl SnapshotRecord {
     }
 
     pub(crate) fn save(&self, home: &Home) -> Result<(), ProviderError> {
-        write_json(&Self::path(home, self.id.id), self)
+        write_json(home, &Self::path(home, self.id.id), self)
     }
 
     pub(crate) fn remove(&self, home: &Home) {
@@ -71,9 +71,17 @@ impl SnapshotRecord {
 }
 
 pub(crate) fn disk_id(id: Id<Snapshot>) -> SnapshotId {
-    SnapshotId { provider: PROVIDER.to_owned(), kind: SnapshotKind::Disk, id }
+    SnapshotId {
+        provider: PROVIDER.to_owned(),
+        kind: SnapshotKind::Disk,
+        id,
+    }
 }
 
 pub(crate) fn base_id(id: Id<Snapshot>) -> SnapshotId {
-    SnapshotId { provider: PROVIDER.to_owned(), kind: SnapshotKind::Base, id }
+    SnapshotId {
+        provider: PROVIDER.to_owned(),
+        kind: SnapshotKind::Base,
+        id,
+    }
 }

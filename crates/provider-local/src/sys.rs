@@ -1,5 +1,8 @@
 //! The system calls that no safe wrapper covers. All `unsafe` of this crate is here.
-#![expect(unsafe_code, reason = "unshare, clone3, mount_setattr, seccomp and the interface ioctl have no safe wrapper")]
+#![expect(
+    unsafe_code,
+    reason = "unshare, clone3, mount_setattr, seccomp and the interface ioctl have no safe wrapper"
+)]
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -11,12 +14,21 @@ pub(crate) fn unshare_network() -> io::Result<()> {
     // SAFETY: this flag changes which namespace later sockets of this thread belong to; no memory
     // is involved.
     let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Brings `lo` up in the calling thread's network namespace.
 pub(crate) fn bring_loopback_up() -> io::Result<()> {
-    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let socket = socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
     // SAFETY: all zeroes is a valid ifreq: it is plain data.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (slot, byte) in request.ifr_name.iter_mut().zip(*b"lo") {
@@ -25,23 +37,50 @@ pub(crate) fn bring_loopback_up() -> io::Result<()> {
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP).unwrap_or(1);
     // SAFETY: SIOCSIFFLAGS reads an ifreq, which lives on our stack for the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Moves the calling thread, and no other, into a mount namespace of its own.
 pub(crate) fn unshare_mounts() -> io::Result<()> {
     // SAFETY: this flag changes which mounts this thread sees; no memory is involved.
     let result = unsafe { libc::unshare(libc::CLONE_NEWNS) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Puts a filter that allows everything in force for the calling thread.
 pub(crate) fn install_empty_filter() -> io::Result<()> {
-    let mut allow = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW };
-    let program = libc::sock_fprog { len: 1, filter: &raw mut allow };
+    let mut allow = libc::sock_filter {
+        code: 0x06,
+        jt: 0,
+        jf: 0,
+        k: libc::SECCOMP_RET_ALLOW,
+    };
+    let program = libc::sock_fprog {
+        len: 1,
+        filter: &raw mut allow,
+    };
     // SAFETY: `program` points to one instruction, which outlives the call; the kernel copies it.
-    let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            0,
+            &raw const program,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// A child that does nothing, in namespaces of its own and straight in `cgroup`, as a sandbox
@@ -70,7 +109,13 @@ pub(crate) fn clone_idle(cgroup: &OwnedFd) -> io::Result<(i32, OwnedFd)> {
     // SAFETY: `args` is a valid clone_args of the size given and `pidfd` outlives the call. The
     // child has its own copy of memory and, as other threads may hold locks in it, only makes
     // system calls.
-    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) };
+    let pid = unsafe {
+        libc::syscall(
+            libc::SYS_clone3,
+            &raw const args,
+            size_of::<libc::clone_args>(),
+        )
+    };
     match pid {
         -1 => Err(io::Error::last_os_error()),
         0 => loop {
@@ -80,8 +125,11 @@ pub(crate) fn clone_idle(cgroup: &OwnedFd) -> io::Result<(i32, OwnedFd)> {
                 libc::pause();
             }
         },
-        // SAFETY: the kernel stored a new descriptor there, and nobody else owns it.
-        pid => Ok((pid as i32, unsafe { OwnedFd::from_raw_fd(pidfd) })),
+        pid => {
+            // SAFETY: the kernel stored a new descriptor there, and nobody else owns it.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok((i32::try_from(pid).map_err(io::Error::other)?, pidfd))
+        }
     }
 }
 
@@ -104,5 +152,9 @@ pub(crate) fn map_mount_ids(mount: &OwnedFd, users: &OwnedFd) -> io::Result<()> 
             size_of::<libc::mount_attr>(),
         )
     };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

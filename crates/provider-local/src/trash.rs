@@ -26,7 +26,9 @@ pub(crate) fn put(home: &Home, directory: &Utf8Path) -> Result<(), ProviderError
 fn take_and_delete(home: &Home, directory: &Utf8Path) -> io::Result<()> {
     let (place, _lock) = match own_place(home) {
         // No room even for a directory: then it goes where it is.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT)) => return tree::remove(directory),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT)) => {
+            return tree::remove(directory);
+        }
         other => other?,
     };
     match std::fs::rename(directory, place.join("x")) {
@@ -60,7 +62,9 @@ fn own_place(home: &Home) -> io::Result<(Utf8PathBuf, Lock)> {
 pub(crate) fn empty(home: &Home) -> Result<(), ProviderError> {
     for name in entries(&home.path("trash"))? {
         let place = home.path(format!("trash/{name}"));
-        let Ok(file) = File::open(&place) else { continue };
+        let Ok(file) = File::open(&place) else {
+            continue;
+        };
         if let Some(lock) = Lock::try_file(file)
             && lock.is_at(&place)
         {

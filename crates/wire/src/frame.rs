@@ -54,7 +54,11 @@ pub fn parse_header(header: [u8; HEADER]) -> Result<(Channel, usize), FrameError
         4 => Channel::Data,
         other => return Err(FrameError::UnknownChannel(other)),
     };
-    let limit = if channel == Channel::Control { MAX_CONTROL } else { MAX_DATA };
+    let limit = if channel == Channel::Control {
+        MAX_CONTROL
+    } else {
+        MAX_DATA
+    };
     if length > limit {
         return Err(FrameError::TooLong { length, limit });
     }
@@ -64,7 +68,10 @@ pub fn parse_header(header: [u8; HEADER]) -> Result<(Channel, usize), FrameError
 impl Frame {
     pub fn control(message: &impl Serialize) -> Self {
         let payload = serde_json::to_vec(message).expect("our own types serialise");
-        Self { channel: Channel::Control, payload }
+        Self {
+            channel: Channel::Control,
+            payload,
+        }
     }
 
     pub fn message<T: DeserializeOwned>(&self) -> Result<T, FrameError> {
@@ -99,7 +106,11 @@ impl Frame {
 }
 
 fn closed(error: io::Error) -> FrameError {
-    if error.kind() == io::ErrorKind::UnexpectedEof { FrameError::Closed } else { error.into() }
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        FrameError::Closed
+    } else {
+        error.into()
+    }
 }
 
 /// One frame as bytes. The payload must be within the channel's limit.
@@ -119,7 +130,9 @@ mod asynchronous {
 
     /// `None` when the other side closed between two frames. Not cancel-safe: give it a task of
     /// its own, or drop the connection with it.
-    pub async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> Result<Option<Frame>, FrameError> {
+    pub async fn read_frame(
+        from: &mut (impl AsyncRead + Unpin),
+    ) -> Result<Option<Frame>, FrameError> {
         let mut header = [0u8; HEADER];
         match from.read(&mut header).await? {
             0 => return Ok(None),

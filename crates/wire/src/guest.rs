@@ -26,9 +26,15 @@ pub enum Request {
     Hello,
     Exec(Exec),
     /// Everything below `path`, or the one file it names.
-    Read { path: Raw, user: Option<String> },
+    Read {
+        path: Raw,
+        user: Option<String>,
+    },
     /// Entries that follow are written below `path`, which is made if need be.
-    Write { path: Raw, user: Option<String> },
+    Write {
+        path: Raw,
+        user: Option<String>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,12 +79,16 @@ pub enum Input {
 pub enum Reply {
     Hello(Hello),
     /// The process id inside the sandbox.
-    Started { pid: i32 },
+    Started {
+        pid: i32,
+    },
     Exited(Exited),
     Entry(Entry),
     EndOfEntry,
     /// `missing`: a read found nothing at the path.
-    Done { missing: bool },
+    Done {
+        missing: bool,
+    },
     Failed(Failed),
 }
 
@@ -170,7 +180,10 @@ mod tests {
             cwd: None,
             env: vec![("A".into(), "b".into())],
             user: Some("user".into()),
-            pty: Some(WindowSize { rows: 24, columns: 80 }),
+            pty: Some(WindowSize {
+                rows: 24,
+                columns: 80,
+            }),
             timeout_ms: Some(5),
             detach: false,
         });
@@ -201,6 +214,13 @@ mod tests {
         }
         "#);
         let old: Request = serde_json::from_str(r#"{"exec": {"argv": ["true"]}}"#).unwrap();
-        assert!(matches!(old, Request::Exec(Exec { detach: false, pty: None, .. })));
+        assert!(matches!(
+            old,
+            Request::Exec(Exec {
+                detach: false,
+                pty: None,
+                ..
+            })
+        ));
     }
 }

@@ -84,13 +84,17 @@ pub enum Request {
     /// Ends every process and waits until the disk is no longer mounted; the keeper ends too.
     End,
     /// Answered with the listening socket of `/run/nacre/NAME`, made if need be.
-    Door { name: String },
+    Door {
+        name: String,
+    },
 }
 
 /// A door becomes a file in a directory that holds the runner and the env files too.
 pub fn is_door_name(name: &str) -> bool {
     (1..=32).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.'))
+        && name.bytes().all(|b| {
+            b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.')
+        })
         && !name.starts_with('.')
         && !matches!(name, "env" | "nacre" | "nacre-runner")
 }
@@ -99,12 +103,21 @@ pub fn is_door_name(name: &str) -> bool {
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
     Launched(Launched),
-    Status { pid: i32, frozen: bool, reason: Option<String> },
-    Frozen { took_us: u64 },
+    Status {
+        pid: i32,
+        frozen: bool,
+        reason: Option<String>,
+    },
+    Frozen {
+        took_us: u64,
+    },
     Done,
     Ended(Ended),
     Door,
-    Failed { stage: String, message: String },
+    Failed {
+        stage: String,
+        message: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
 use crate::frame::{Frame, FrameError, HEADER, parse_header};
@@ -22,10 +22,18 @@ pub fn send(socket: impl AsFd, frame: &Frame, fds: &[BorrowedFd<'_>]) -> Result<
     while sent < bytes.len() {
         let mut control = SendAncillaryBuffer::new(&mut space);
         if sent == 0 && !fds.is_empty() {
-            assert!(control.push(SendAncillaryMessage::ScmRights(fds)), "within MAX_FDS");
+            assert!(
+                control.push(SendAncillaryMessage::ScmRights(fds)),
+                "within MAX_FDS"
+            );
         }
         sent += rustix::io::retry_on_intr(|| {
-            sendmsg(&socket, &[IoSlice::new(&bytes[sent..])], &mut control, SendFlags::NOSIGNAL)
+            sendmsg(
+                &socket,
+                &[IoSlice::new(&bytes[sent..])],
+                &mut control,
+                SendFlags::NOSIGNAL,
+            )
         })
         .map_err(std::io::Error::from)?;
     }
@@ -55,7 +63,12 @@ fn fill(socket: &impl AsFd, buffer: &mut [u8], fds: &mut Vec<OwnedFd>) -> Result
     while filled < buffer.len() {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let received = rustix::io::retry_on_intr(|| {
-            recvmsg(socket, &mut [IoSliceMut::new(&mut buffer[filled..])], &mut control, RecvFlags::CMSG_CLOEXEC)
+            recvmsg(
+                socket,
+                &mut [IoSliceMut::new(&mut buffer[filled..])],
+                &mut control,
+                RecvFlags::CMSG_CLOEXEC,
+            )
         })
         .map_err(std::io::Error::from)?;
         for message in control.drain() {

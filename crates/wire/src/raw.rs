@@ -73,7 +73,10 @@ impl Serialize for Raw {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match std::str::from_utf8(&self.0) {
             Ok(text) => serializer.serialize_str(text),
-            Err(_) => Encoded { base64: STANDARD.encode(&self.0) }.serialize(serializer),
+            Err(_) => Encoded {
+                base64: STANDARD.encode(&self.0),
+            }
+            .serialize(serializer),
         }
     }
 }

@@ -17,7 +17,9 @@ const FEW_INODES: u64 = 100_000;
 /// The findings, and the directory on the home's file system in which things can be tried.
 pub(super) fn examine(config: &Config) -> (Option<Utf8PathBuf>, Vec<Finding>) {
     let (place, finding) = directory(&config.home);
-    let Some(place) = place else { return (None, vec![finding]) };
+    let Some(place) = place else {
+        return (None, vec![finding]);
+    };
     let mut findings = vec![finding];
     match (statvfs(place.as_std_path()), statfs(place.as_std_path())) {
         (Ok(disk), Ok(kind)) => {
@@ -26,10 +28,17 @@ pub(super) fn examine(config: &Config) -> (Option<Utf8PathBuf>, Vec<Finding>) {
             findings.push(space(&disk));
         }
         (Err(error), _) | (_, Err(error)) => {
-            findings.push(Finding::warning("disk space", format!("cannot be read: {error}"), "look at the disk under the home"));
+            findings.push(Finding::warning(
+                "disk space",
+                format!("cannot be read: {error}"),
+                "look at the disk under the home",
+            ));
         }
     }
-    findings.push(Finding::info("storage driver", "plain directories: a snapshot copies what the sandbox wrote"));
+    findings.push(Finding::info(
+        "storage driver",
+        "plain directories: a snapshot copies what the sandbox wrote",
+    ));
     (Some(place), findings)
 }
 
@@ -37,35 +46,61 @@ fn directory(home: &Utf8Path) -> (Option<Utf8PathBuf>, Finding) {
     const NAME: &str = "home";
     let missing = |found: String, advice: &str| (None, Finding::missing(NAME, found, advice));
     if !home.is_absolute() {
-        return missing(format!("`{home}` is relative"), "set NACRE_HOME to an absolute path");
+        return missing(
+            format!("`{home}` is relative"),
+            "set NACRE_HOME to an absolute path",
+        );
     }
     let metadata = match std::fs::metadata(home) {
         Ok(metadata) if !metadata.is_dir() => {
-            return missing(format!("{home} is no directory"), "set NACRE_HOME to a directory, or move that file away");
+            return missing(
+                format!("{home} is no directory"),
+                "set NACRE_HOME to a directory, or move that file away",
+            );
         }
         Ok(metadata) => Some(metadata),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return missing(format!("{home}: {error}"), "set NACRE_HOME to a directory that can be reached"),
+        Err(error) => {
+            return missing(
+                format!("{home}: {error}"),
+                "set NACRE_HOME to a directory that can be reached",
+            );
+        }
     };
     let exists = |path: &&Utf8Path| path.is_dir();
     let Some(place) = home.ancestors().find(exists) else {
-        return missing(format!("{home} cannot be reached"), "set NACRE_HOME to a directory that can be reached");
+        return missing(
+            format!("{home} cannot be reached"),
+            "set NACRE_HOME to a directory that can be reached",
+        );
     };
     match access(place.as_std_path(), Access::WRITE_OK | Access::EXEC_OK) {
         Ok(()) => {}
         Err(rustix::io::Errno::ROFS) => {
-            return missing(format!("{place} is on a read-only file system"), "set NACRE_HOME to a directory that can be written");
+            return missing(
+                format!("{place} is on a read-only file system"),
+                "set NACRE_HOME to a directory that can be written",
+            );
         }
         Err(error) => {
-            return missing(format!("{place} cannot be written: {error}"), "run nacre as root, or set NACRE_HOME to a directory of yours");
+            return missing(
+                format!("{place} cannot be written: {error}"),
+                "run nacre as root, or set NACRE_HOME to a directory of yours",
+            );
         }
     }
     let finding = match metadata {
-        None => Finding::info(NAME, format!("{home} does not exist yet; the first command that needs it makes it"))
-            .fixed_by(Fix::Directory(home.to_owned())),
+        None => Finding::info(
+            NAME,
+            format!("{home} does not exist yet; the first command that needs it makes it"),
+        )
+        .fixed_by(Fix::Directory(home.to_owned())),
         Some(metadata) if metadata.mode() & 0o077 != 0 => Finding::warning(
             NAME,
-            format!("{home} is open to others ({:04o})", metadata.mode() & 0o7777),
+            format!(
+                "{home} is open to others ({:04o})",
+                metadata.mode() & 0o7777
+            ),
             "shut it with `chmod 700`: layers hold set-uid files that a sandbox's root wrote",
         )
         .fixed_by(Fix::Directory(home.to_owned())),
@@ -111,7 +146,11 @@ fn space_of(free: u64, inodes: Option<u64>) -> Finding {
     const NAME: &str = "disk space";
     let found = format!("{}.{} GiB free", free / GIB, free % GIB * 10 / GIB);
     if free < LITTLE_SPACE {
-        return Finding::warning(NAME, found, "make room, or try `nacre storage gc`: a base and a few sandboxes take 5 GiB");
+        return Finding::warning(
+            NAME,
+            found,
+            "make room, or try `nacre storage gc`: a base and a few sandboxes take 5 GiB",
+        );
     }
     match inodes {
         Some(inodes) if inodes < FEW_INODES => Finding::warning(
@@ -148,24 +187,42 @@ mod tests {
 
     #[test]
     fn a_nearly_full_disk_is_a_warning() {
-        assert_eq!(space_of(LITTLE_SPACE - 1, None).status, FindingStatus::Warning);
+        assert_eq!(
+            space_of(LITTLE_SPACE - 1, None).status,
+            FindingStatus::Warning
+        );
         assert_eq!(space_of(LITTLE_SPACE, None).status, FindingStatus::Ok);
         assert_eq!(space_of(LITTLE_SPACE + GIB / 2, None).found, "5.5 GiB free");
     }
 
     #[test]
     fn a_disk_without_room_for_files_is_a_warning() {
-        assert_eq!(space_of(100 * GIB, Some(99_999)).status, FindingStatus::Warning);
+        assert_eq!(
+            space_of(100 * GIB, Some(99_999)).status,
+            FindingStatus::Warning
+        );
         assert_eq!(space_of(100 * GIB, Some(100_000)).status, FindingStatus::Ok);
     }
 
     #[test]
     fn a_home_that_cannot_be_one_is_missing() {
-        for (home, says) in [("relative/path", "relative"), ("/etc/passwd", "no directory"), ("/etc/passwd/x", "ENOTDIR")] {
+        for (home, says) in [
+            ("relative/path", "relative"),
+            ("/etc/passwd", "no directory"),
+            ("/etc/passwd/x", "ENOTDIR"),
+        ] {
             let (place, finding) = directory(Utf8Path::new(home));
-            assert_eq!((place, finding.status), (None, FindingStatus::Missing), "{home}");
+            assert_eq!(
+                (place, finding.status),
+                (None, FindingStatus::Missing),
+                "{home}"
+            );
             assert!(finding.advice.is_some());
-            assert!(finding.found.contains(says) || finding.found.contains("Not a directory"), "{}", finding.found);
+            assert!(
+                finding.found.contains(says) || finding.found.contains("Not a directory"),
+                "{}",
+                finding.found
+            );
         }
     }
 
@@ -173,13 +230,19 @@ mod tests {
     fn a_home_that_is_not_there_yet_is_tried_where_it_will_be() {
         let (place, finding) = directory(Utf8Path::new("/tmp/nacre-not-there/at/all"));
         assert_eq!(place.as_deref(), Some(Utf8Path::new("/tmp")));
-        assert_eq!(finding.fix, Some(Fix::Directory("/tmp/nacre-not-there/at/all".into())));
+        assert_eq!(
+            finding.fix,
+            Some(Fix::Directory("/tmp/nacre-not-there/at/all".into()))
+        );
     }
 
     #[test]
     fn file_systems_are_known_by_their_number() {
         assert_eq!(filesystem(0xef53), Some("ext4"));
-        assert_eq!(filesystem(i128::from(0x9123_683e_u32.cast_signed())), Some("btrfs"));
+        assert_eq!(
+            filesystem(i128::from(0x9123_683e_u32.cast_signed())),
+            Some("btrfs")
+        );
         assert_eq!(filesystem(1), None);
     }
 }

@@ -7,12 +7,15 @@ use std::time::{Duration, Instant};
 use camino::{Utf8Path, Utf8PathBuf};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, pidfd_send_signal,
+    waitid,
 };
 
+use super::scratch::left_by_the_dead;
 use crate::claim::IDS_PER_SANDBOX;
 use crate::sys;
 
+const PREFIX: &str = "nacre-doctor-";
 /// A cgroup of one sleeping process freezes at once.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -35,7 +38,10 @@ impl Drop for Cgroup {
 
 impl Idle {
     pub(super) fn start(unified: &Utf8Path) -> io::Result<Self> {
-        let place = unified.join(format!("nacre-doctor-{}", std::process::id()));
+        for left in left_by_the_dead(unified, PREFIX) {
+            drop(Cgroup(left));
+        }
+        let place = unified.join(format!("{PREFIX}{}", std::process::id()));
         match std::fs::create_dir(&place) {
             // Of a doctor that was killed and had our number.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -43,17 +49,26 @@ impl Idle {
         }
         let cgroup = Cgroup(place);
         let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let (pid, pidfd) = sys::clone_idle(&open(cgroup.0.as_std_path(), directory, Mode::empty())?)?;
-        Ok(Self { pid, pidfd, cgroup: cgroup })
+        let (pid, pidfd) =
+            sys::clone_idle(&open(cgroup.0.as_std_path(), directory, Mode::empty())?)?;
+        Ok(Self { pid, pidfd, cgroup })
     }
 
     /// Maps ids from `first` on and gives the user namespace.
     pub(super) fn map_ids(&self, first: u32) -> io::Result<OwnedFd> {
         for file in ["uid_map", "gid_map"] {
-            let map = open(format!("/proc/{}/{file}", self.pid), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+            let map = open(
+                format!("/proc/{}/{file}", self.pid),
+                OFlags::WRONLY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?;
             rustix::io::write(map, format!("0 {first} {IDS_PER_SANDBOX}").as_bytes())?;
         }
-        Ok(open(format!("/proc/{}/ns/user", self.pid), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+        Ok(open(
+            format!("/proc/{}/ns/user", self.pid),
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?)
     }
 
     pub(super) fn signal(&self) -> io::Result<()> {
@@ -69,7 +84,9 @@ impl Idle {
         let began = Instant::now();
         while !fs_err::read_to_string(file("cgroup.events"))?.contains("frozen 1") {
             if began.elapsed() > PATIENCE {
-                return Err(io::Error::other("the cgroup did not freeze within five seconds"));
+                return Err(io::Error::other(
+                    "the cgroup did not freeze within five seconds",
+                ));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -95,7 +112,11 @@ impl Drop for Idle {
 
 /// Opened as it is: these files cannot be made.
 fn write(path: &Utf8Path, text: &str) -> io::Result<()> {
-    let file = open(path.as_std_path(), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let file = open(
+        path.as_std_path(),
+        OFlags::WRONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     rustix::io::write(file, text.as_bytes())?;
     Ok(())
 }

@@ -38,42 +38,68 @@ pub(super) fn root() -> Finding {
     }
     match capabilities(None) {
         Ok(sets) => match lacking(sets.effective) {
-            lacking if lacking.is_empty() => Finding::ok(NAME, "with the capabilities that are needed"),
+            lacking if lacking.is_empty() => {
+                Finding::ok(NAME, "with the capabilities that are needed")
+            }
             lacking => Finding::missing(
                 NAME,
                 format!("without {}", lacking.join(", ")),
                 "run nacre outside the container or service that took these capabilities away, or give them back",
             ),
         },
-        Err(error) => Finding::warning(NAME, format!("capabilities cannot be read: {error}"), "look at what confines this process"),
+        Err(error) => Finding::warning(
+            NAME,
+            format!("capabilities cannot be read: {error}"),
+            "look at what confines this process",
+        ),
     }
 }
 
 fn lacking(held: CapabilitySet) -> Vec<&'static str> {
-    NEEDED.iter().filter(|(capability, _)| !held.contains(*capability)).map(|(_, name)| *name).collect()
+    NEEDED
+        .iter()
+        .filter(|(capability, _)| !held.contains(*capability))
+        .map(|(_, name)| *name)
+        .collect()
 }
 
 pub(super) fn examine() -> Vec<Finding> {
     let namespaces = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"]
         .map(|kind| (kind, setting(&format!("user/max_{kind}_namespaces"))));
     vec![
-        inotify(setting("fs/inotify/max_user_instances"), setting("fs/inotify/max_user_watches")),
+        inotify(
+            setting("fs/inotify/max_user_instances"),
+            setting("fs/inotify/max_user_watches"),
+        ),
         namespace_limits(&namespaces),
         open_files(getrlimit(Resource::Nofile).maximum),
     ]
 }
 
 fn setting(name: &str) -> Option<u64> {
-    fs_err::read_to_string(format!("/proc/sys/{name}")).ok()?.trim().parse().ok()
+    fs_err::read_to_string(format!("/proc/sys/{name}"))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 fn inotify(instances: Option<u64>, watches: Option<u64>) -> Finding {
     const NAME: &str = "inotify";
     let (Some(instances), Some(watches)) = (instances, watches) else {
-        return Finding::warning(NAME, "not in this kernel", "programs that watch files fall back to looking again and again");
+        return Finding::warning(
+            NAME,
+            "not in this kernel",
+            "programs that watch files fall back to looking again and again",
+        );
     };
     let found = format!("{instances} instances and {watches} watches for each sandbox");
-    let write = |name: &str, value: u64| Fix::Write(format!("/proc/sys/fs/inotify/{name}").into(), value.to_string());
+    let write = |name: &str, value: u64| {
+        Fix::Write(
+            format!("/proc/sys/fs/inotify/{name}").into(),
+            value.to_string(),
+        )
+    };
     if watches < FEW_WATCHES {
         let advice = "raise fs.inotify.max_user_watches with sysctl: an editor or build tool watches whole trees";
         return Finding::warning(NAME, found, advice).fixed_by(write("max_user_watches", 524_288));
@@ -87,17 +113,30 @@ fn inotify(instances: Option<u64>, watches: Option<u64>) -> Finding {
 
 fn namespace_limits(limits: &[(&str, Option<u64>)]) -> Finding {
     const NAME: &str = "namespace limits";
-    let least = limits.iter().filter_map(|(kind, limit)| Some((limit.as_ref()?, kind))).min();
+    let least = limits
+        .iter()
+        .filter_map(|(kind, limit)| Some((limit.as_ref()?, kind)))
+        .min();
     let Some((least, kind)) = least else {
-        return Finding::warning(NAME, "this kernel does not tell", "nothing: the trial at the end shows whether namespaces can be made");
+        return Finding::warning(
+            NAME,
+            "this kernel does not tell",
+            "nothing: the trial at the end shows whether namespaces can be made",
+        );
     };
     let file = || format!("/proc/sys/user/max_{kind}_namespaces").into();
     let found = format!("at most {least} {kind} namespaces");
     match least {
-        0 => Finding::missing(NAME, found, format!("raise user.max_{kind}_namespaces with sysctl"))
-            .fixed_by(Fix::Write(file(), "15000".to_owned())),
+        0 => Finding::missing(
+            NAME,
+            found,
+            format!("raise user.max_{kind}_namespaces with sysctl"),
+        )
+        .fixed_by(Fix::Write(file(), "15000".to_owned())),
         few if *few < FEW_NAMESPACES => {
-            let advice = format!("raise user.max_{kind}_namespaces with sysctl: every sandbox takes one or more");
+            let advice = format!(
+                "raise user.max_{kind}_namespaces with sysctl: every sandbox takes one or more"
+            );
             Finding::warning(NAME, found, advice).fixed_by(Fix::Write(file(), "15000".to_owned()))
         }
         _ => Finding::ok(NAME, found),
@@ -114,7 +153,10 @@ fn open_files(hard: Option<u64>) -> Finding {
             format!("at most {hard}"),
             "raise the hard limit (LimitNOFILE of a service, limits.conf): nacre goes up to it, never above it",
         ),
-        Some(hard) => Finding::ok(NAME, format!("at most {hard}; nacre goes up to that, never above")),
+        Some(hard) => Finding::ok(
+            NAME,
+            format!("at most {hard}; nacre goes up to that, never above"),
+        ),
     }
 }
 
@@ -144,7 +186,13 @@ mod tests {
         assert!(some.found.contains("10 net"), "{}", some.found);
         let none = namespace_limits(&[("user", Some(0)), ("net", Some(10))]);
         assert_eq!(none.status, FindingStatus::Missing);
-        assert_eq!(none.fix, Some(Fix::Write("/proc/sys/user/max_user_namespaces".into(), "15000".to_owned())));
+        assert_eq!(
+            none.fix,
+            Some(Fix::Write(
+                "/proc/sys/user/max_user_namespaces".into(),
+                "15000".to_owned()
+            ))
+        );
     }
 
     #[test]

@@ -57,23 +57,42 @@ pub enum Fix {
 
 impl Finding {
     fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, status: FindingStatus::Ok, found: found.into(), advice: None, fix: None }
+        Self {
+            name,
+            status: FindingStatus::Ok,
+            found: found.into(),
+            advice: None,
+            fix: None,
+        }
     }
 
     fn info(name: &'static str, found: impl Into<String>) -> Self {
-        Self { status: FindingStatus::Info, ..Self::ok(name, found) }
+        Self {
+            status: FindingStatus::Info,
+            ..Self::ok(name, found)
+        }
     }
 
     fn warning(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { status: FindingStatus::Warning, advice: Some(advice.into()), ..Self::ok(name, found) }
+        Self {
+            status: FindingStatus::Warning,
+            advice: Some(advice.into()),
+            ..Self::ok(name, found)
+        }
     }
 
     fn missing(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { status: FindingStatus::Missing, ..Self::warning(name, found, advice) }
+        Self {
+            status: FindingStatus::Missing,
+            ..Self::warning(name, found, advice)
+        }
     }
 
     fn fixed_by(self, fix: Fix) -> Self {
-        Self { fix: Some(fix), ..self }
+        Self {
+            fix: Some(fix),
+            ..self
+        }
     }
 }
 
@@ -90,7 +109,10 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     if geteuid().is_root() {
         as_root(config, place, &mut findings);
     } else {
-        findings.push(Finding::info("the rest of the kernel", "not tried: that takes root"));
+        findings.push(Finding::info(
+            "the rest of the kernel",
+            "not tried: that takes root",
+        ));
     }
     findings.extend(programs::examine());
     findings
@@ -114,7 +136,9 @@ fn as_root(config: &Config, place: Option<Utf8PathBuf>, findings: &mut Vec<Findi
         }
     };
     findings.extend(kernel::examine_with(config, &scratch));
-    let can_run = findings.iter().all(|finding| finding.status != FindingStatus::Missing);
+    let can_run = findings
+        .iter()
+        .all(|finding| finding.status != FindingStatus::Missing);
     findings.push(if can_run {
         trial::run(config, &scratch)
     } else {

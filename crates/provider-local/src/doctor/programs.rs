@@ -18,11 +18,18 @@ const PEERS: [(&str, &str, &str); 7] = [
 pub(super) fn examine() -> Vec<Finding> {
     let mut findings = vec![match version("mmdebstrap", "--version") {
         Some(version) => Finding::ok("mmdebstrap", format!("found {version}")),
-        None => Finding::warning("mmdebstrap", "not found", "install mmdebstrap: `nacre base build` makes a Debian base with it")
-            .fixed_by(Fix::Packages(vec!["mmdebstrap"])),
+        None => Finding::warning(
+            "mmdebstrap",
+            "not found",
+            "install mmdebstrap: `nacre base build` makes a Debian base with it",
+        )
+        .fixed_by(Fix::Packages(vec!["mmdebstrap"])),
     }];
     findings.extend(PEERS.iter().map(|(name, program, argument)| {
-        let found = version(program, argument).map_or_else(|| "not found".to_owned(), |version| format!("found {version}"));
+        let found = version(program, argument).map_or_else(
+            || "not found".to_owned(),
+            |version| format!("found {version}"),
+        );
         Finding::info(name, found)
     }));
     findings
@@ -44,7 +51,8 @@ fn version(program: &str, argument: &str) -> Option<String> {
 /// The first word of the first line that looks like a version, or the whole line.
 fn number(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default().trim();
-    let looks_like_one = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
+    let looks_like_one =
+        |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
     let word = line
         .split([' ', ','])
         .map(|word| word.strip_prefix('v').unwrap_or(word))
@@ -63,7 +71,10 @@ mod tests {
             ("runc version 1.1.5+ds1\ncommit: x\n", "1.1.5+ds1"),
             ("Docker version 26.1.3, build b72abbb\n", "26.1.3"),
             ("btrfs-progs v6.2\n+EXPERIMENTAL", "6.2"),
-            ("runsc version release-20240513.0\nspec: 1.1.0-rc.1", "runsc version release-20240513.0"),
+            (
+                "runsc version release-20240513.0\nspec: 1.1.0-rc.1",
+                "runsc version release-20240513.0",
+            ),
             ("", ""),
         ] {
             assert_eq!(number(said), is);

@@ -10,16 +10,25 @@ const NAME: &str = "id ranges";
 
 pub(super) fn examine(config: &Config) -> Vec<Finding> {
     if let Err(error) = Ranges::new(config.first_id, config.ranges) {
-        return vec![Finding::missing(NAME, error.to_string(), "correct local.first_id and local.ranges")];
+        return vec![Finding::missing(
+            NAME,
+            error.to_string(),
+            "correct local.first_id and local.ranges",
+        )];
     }
     let ours = ours(config);
     let read = |path: &str| fs_err::read_to_string(path).unwrap_or_default();
     let mut others: Vec<String> = Vec::new();
     for file in ["/etc/subuid", "/etc/subgid"] {
-        others.extend(overlapping(&subordinate(&read(file)), &ours).map(|name| format!("{file} gives some to {name}")));
+        others.extend(
+            overlapping(&subordinate(&read(file)), &ours)
+                .map(|name| format!("{file} gives some to {name}")),
+        );
     }
     for file in ["/etc/passwd", "/etc/group"] {
-        others.extend(overlapping(&single(&read(file)), &ours).map(|name| format!("{file} has {name}")));
+        others.extend(
+            overlapping(&single(&read(file)), &ours).map(|name| format!("{file} has {name}")),
+        );
     }
     let free = config.ranges - claimed(config);
     if free == 0 {
@@ -29,7 +38,12 @@ pub(super) fn examine(config: &Config) -> Vec<Finding> {
             "remove sandboxes with `nacre sandbox rm`, or raise local.ranges",
         )];
     }
-    let found = format!("{free} of {} free, ids {} to {}", config.ranges, ours.first, ours.first + ours.count - 1);
+    let found = format!(
+        "{free} of {} free, ids {} to {}",
+        config.ranges,
+        ours.first,
+        ours.first + ours.count - 1
+    );
     vec![match others.first() {
         None => Finding::ok(NAME, found),
         Some(first) => Finding::warning(
@@ -41,14 +55,23 @@ pub(super) fn examine(config: &Config) -> Vec<Finding> {
 }
 
 fn more(count: usize) -> String {
-    if count == 0 { String::new() } else { format!(", and {count} more") }
+    if count == 0 {
+        String::new()
+    } else {
+        format!(", and {count} more")
+    }
 }
 
 /// The first id of a range that no sandbox of this home has now.
 pub(super) fn free(config: &Config) -> u32 {
-    let last_to_first = (0..config.ranges).rev().map(|number| config.first_id + number * IDS_PER_SANDBOX);
+    let last_to_first = (0..config.ranges)
+        .rev()
+        .map(|number| config.first_id + number * IDS_PER_SANDBOX);
     let is_free = |first: &u32| !config.home.join(format!("ranges/{first}")).exists();
-    last_to_first.clone().find(is_free).unwrap_or(config.first_id)
+    last_to_first
+        .clone()
+        .find(is_free)
+        .unwrap_or(config.first_id)
 }
 
 fn claimed(config: &Config) -> u32 {
@@ -58,7 +81,9 @@ fn claimed(config: &Config) -> u32 {
         let first: Result<u64, _> = entry.file_name().parse();
         first.is_ok_and(|first| (ours.first..ours.first + ours.count).contains(&first))
     });
-    u32::try_from(count.count()).unwrap_or(u32::MAX).min(config.ranges)
+    u32::try_from(count.count())
+        .unwrap_or(u32::MAX)
+        .min(config.ranges)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -68,7 +93,10 @@ struct Ids {
 }
 
 fn ours(config: &Config) -> Ids {
-    Ids { first: config.first_id.into(), count: u64::from(config.ranges) * u64::from(IDS_PER_SANDBOX) }
+    Ids {
+        first: config.first_id.into(),
+        count: u64::from(config.ranges) * u64::from(IDS_PER_SANDBOX),
+    }
 }
 
 /// `name:first:count`.
@@ -77,7 +105,13 @@ fn subordinate(text: &str) -> Vec<(String, Ids)> {
         let mut fields = line.split(':');
         let name = fields.next()?.to_owned();
         let first = fields.next()?.parse().ok()?;
-        Some((name, Ids { first, count: fields.next()?.trim().parse().ok()? }))
+        Some((
+            name,
+            Ids {
+                first,
+                count: fields.next()?.trim().parse().ok()?,
+            },
+        ))
     };
     text.lines().filter_map(entry).collect()
 }
@@ -87,21 +121,35 @@ fn single(text: &str) -> Vec<(String, Ids)> {
     let entry = |line: &str| {
         let mut fields = line.split(':');
         let name = fields.next()?.to_owned();
-        Some((name, Ids { first: fields.nth(1)?.parse().ok()?, count: 1 }))
+        Some((
+            name,
+            Ids {
+                first: fields.nth(1)?.parse().ok()?,
+                count: 1,
+            },
+        ))
     };
     text.lines().filter_map(entry).collect()
 }
 
 fn overlapping<'a>(entries: &'a [(String, Ids)], ours: &'a Ids) -> impl Iterator<Item = &'a str> {
-    let meets = |ids: &Ids| ids.first < ours.first + ours.count && ours.first < ids.first.saturating_add(ids.count);
-    entries.iter().filter(move |(_, ids)| meets(ids)).map(|(name, _)| name.as_str())
+    let meets = |ids: &Ids| {
+        ids.first < ours.first + ours.count && ours.first < ids.first.saturating_add(ids.count)
+    };
+    entries
+        .iter()
+        .filter(move |(_, ids)| meets(ids))
+        .map(|(name, _)| name.as_str())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const OURS: Ids = Ids { first: 1_000_000, count: 65_536 };
+    const OURS: Ids = Ids {
+        first: 1_000_000,
+        count: 65_536,
+    };
 
     fn found(entries: &[(String, Ids)]) -> Vec<&str> {
         overlapping(entries, &OURS).collect()

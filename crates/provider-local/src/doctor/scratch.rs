@@ -33,17 +33,24 @@ impl Drop for Scratch {
 
 /// Removes what a doctor that was killed left behind, its sandbox too.
 pub(super) fn sweep(config: &Config, place: &Utf8Path) {
-    let Ok(entries) = place.read_dir_utf8() else { return };
-    for entry in entries.flatten() {
-        if owner(entry.file_name()).is_some_and(|pid| !Utf8Path::new(&format!("/proc/{pid}")).exists()) {
-            let left = Scratch(entry.path().to_owned());
-            trial::clear(config, &left);
-        }
+    for path in left_by_the_dead(place, PREFIX) {
+        let left = Scratch(path);
+        trial::clear(config, &left);
     }
 }
 
-fn owner(name: &str) -> Option<u32> {
-    name.strip_prefix(PREFIX)?.parse().ok()
+/// Directories named by a prefix and the number of a process that is no more.
+pub(super) fn left_by_the_dead(place: &Utf8Path, prefix: &str) -> Vec<Utf8PathBuf> {
+    let is_dead = |pid: u32| !Utf8Path::new(&format!("/proc/{pid}")).exists();
+    let entries = place.read_dir_utf8().into_iter().flatten().flatten();
+    entries
+        .filter(|entry| owner(entry.file_name(), prefix).is_some_and(is_dead))
+        .map(|entry| entry.path().to_owned())
+        .collect()
+}
+
+fn owner(name: &str, prefix: &str) -> Option<u32> {
+    name.strip_prefix(prefix)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -52,9 +59,14 @@ mod tests {
 
     #[test]
     fn only_a_doctors_own_directories_are_swept() {
-        assert_eq!(owner(".nacre-doctor-12"), Some(12));
-        for other in [".nacre-doctor-", ".nacre-doctor-x", "sandboxes", "nacre-doctor-12"] {
-            assert_eq!(owner(other), None, "{other}");
+        assert_eq!(owner(".nacre-doctor-12", PREFIX), Some(12));
+        for other in [
+            ".nacre-doctor-",
+            ".nacre-doctor-x",
+            "sandboxes",
+            "nacre-doctor-12",
+        ] {
+            assert_eq!(owner(other, PREFIX), None, "{other}");
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::{Config, Local};
 
 const NAME: &str = "a sandbox";
 /// It takes some tens of milliseconds; a machine this slow is of no use.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Creates, uses and removes a sandbox in a home of its own.
 pub(super) fn run(config: &Config, scratch: &Scratch) -> Finding {
@@ -52,22 +52,37 @@ async fn try_one(config: &Config) -> Result<String, ProviderError> {
     let began = Instant::now();
     local.remove(sandbox.id).await?;
     let removed = millis(began);
-    Ok(format!("created in {created:.0} ms, ran a command in {:.0} ms, removed in {removed:.0} ms", used?))
+    Ok(format!(
+        "created in {created:.0} ms, ran a command in {:.0} ms, removed in {removed:.0} ms",
+        used?
+    ))
 }
 
 async fn use_it(local: &Local, id: provider::SandboxId) -> Result<f64, ProviderError> {
     let began = Instant::now();
-    let finished = local.exec(id, ExecSpec::new(["/bin/true"])).await?.finish().await?;
+    let finished = local
+        .exec(id, ExecSpec::new(["/bin/true"]))
+        .await?
+        .finish()
+        .await?;
     if finished.exit.code == 0 {
         return Ok(millis(began));
     }
     let said = String::from_utf8_lossy(&finished.stderr).into_owned();
-    Err(ProviderError::unavailable(format!("/bin/true ended with {}", finished.exit.code), said))
+    Err(ProviderError::unavailable(
+        format!("/bin/true ended with {}", finished.exit.code),
+        said,
+    ))
 }
 
 /// A home in the scratch directory, with one range that no sandbox of the real home has.
 fn trial_config(config: &Config, scratch: &Scratch) -> Config {
-    Config { home: scratch.path().join("home"), first_id: ranges::free(config), ranges: 1, ..config.clone() }
+    Config {
+        home: scratch.path().join("home"),
+        first_id: ranges::free(config),
+        ranges: 1,
+        ..config.clone()
+    }
 }
 
 /// A runtime of its own: the caller may be inside another.
@@ -80,7 +95,9 @@ fn on_a_thread(
             .build()
             .map_err(|error| ProviderError::unavailable("starting a runtime", error))?;
         let result = runtime.block_on(async {
-            let late = |_| ProviderError::unavailable("waiting for the sandbox", "it took more than a minute");
+            let late = |_| {
+                ProviderError::unavailable("waiting for the sandbox", "it took more than a minute")
+            };
             tokio::time::timeout(PATIENCE, work()).await.map_err(late)?
         });
         // What hangs must not hang us.

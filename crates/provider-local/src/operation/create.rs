@@ -33,7 +33,11 @@ impl Engine {
     }
 
     /// Goes on from a stopped sandbox's disk under its key.
-    pub(crate) fn replace(&self, spec: &SandboxSpec, stopped: SandboxId) -> Result<Record, ProviderError> {
+    pub(crate) fn replace(
+        &self,
+        spec: &SandboxSpec,
+        stopped: SandboxId,
+    ) -> Result<Record, ProviderError> {
         validate(spec)?;
         let stack = self.resolve(&spec.origin)?;
         self.create_on(spec, stack, None, Some(stopped))
@@ -44,15 +48,25 @@ impl Engine {
         match origin {
             Origin::Bare => {
                 let layer = host::ensure_skeleton(&self.home, &*self.clock)?;
-                Ok(Stack { layers: vec![layer], host: Some(host::fingerprint()) })
+                Ok(Stack {
+                    layers: vec![layer],
+                    host: Some(host::fingerprint()),
+                })
             }
             Origin::Rootfs(path) => {
                 let layer = rootfs::import(&self.home, &*self.clock, path)?;
-                Ok(Stack { layers: vec![layer], host: None })
+                Ok(Stack {
+                    layers: vec![layer],
+                    host: None,
+                })
             }
             Origin::Snapshot(id) => {
                 let mut snapshot = SnapshotRecord::load(&self.home, id)?;
-                if snapshot.host.as_ref().is_some_and(|made_on| *made_on != host::fingerprint()) {
+                if snapshot
+                    .host
+                    .as_ref()
+                    .is_some_and(|made_on| *made_on != host::fingerprint())
+                {
                     return Err(ProviderError::refused(format!(
                         "snapshot {id} rests on the /usr of another host (or of this one before it was reinstalled) and is of no use here"
                     )));
@@ -60,7 +74,10 @@ impl Engine {
                 if snapshot.layers.len() > MAX_STACK {
                     snapshot = self.flatten(snapshot)?;
                 }
-                Ok(Stack { layers: snapshot.layers, host: snapshot.host })
+                Ok(Stack {
+                    layers: snapshot.layers,
+                    host: snapshot.host,
+                })
             }
         }
     }
@@ -76,7 +93,9 @@ impl Engine {
         let intent = Intent::Create { sandbox: id }.declare(&self.home)?;
         model::failpoint::hit("create.intended");
         let keeper = self.keepers.spawn(&self.programs.keeper);
-        match keeper.and_then(|keeper| self.create_declared(id, spec, stack, keeper, fork, replaces)) {
+        match keeper
+            .and_then(|keeper| self.create_declared(id, spec, stack, keeper, fork, replaces))
+        {
             Ok(record) => {
                 intent.done();
                 Ok(record)
@@ -112,7 +131,10 @@ impl Engine {
         if let (Some(key), Some(stopped)) = (&record.key, replaces) {
             claim::transfer(&self.home, "keys", key, stopped, id)?;
         }
-        let record = Record { state: State::Running, ..record };
+        let record = Record {
+            state: State::Running,
+            ..record
+        };
         record.save(&self.home)?;
         model::failpoint::hit("create.running");
         Ok(record)
@@ -161,10 +183,17 @@ impl Engine {
         };
         {
             let _layers = self.home.share_layers()?;
-            if let Some(missing) = record.layers.iter().find(|layer| !crate::layer::exists(&self.home, layer)) {
-                return Err(ProviderError::not_found(format!("layer {missing} of the snapshot")));
+            if let Some(missing) = record
+                .layers
+                .iter()
+                .find(|layer| !crate::layer::exists(&self.home, layer))
+            {
+                return Err(ProviderError::not_found(format!(
+                    "layer {missing} of the snapshot"
+                )));
             }
-            self.furnish(&record).doing(format!("making sandbox {id}"))?;
+            self.furnish(&record)
+                .doing(format!("making sandbox {id}"))?;
             record.save(&self.home)?;
         }
         model::failpoint::hit("create.recorded");
@@ -175,17 +204,32 @@ impl Engine {
     pub(crate) fn furnish(&self, record: &Record) -> std::io::Result<()> {
         let directory = self.home.sandbox(record.id);
         std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
-        for (name, mode) in [("disk", 0o755), ("disk/upper", 0o755), ("disk/work", 0o700), ("doors", 0o755), ("doors/env", 0o755), ("etc", 0o755)] {
-            std::fs::DirBuilder::new().mode(mode).create(directory.join(name))?;
+        for (name, mode) in [
+            ("disk", 0o755),
+            ("disk/upper", 0o755),
+            ("disk/work", 0o700),
+            ("doors", 0o755),
+            ("doors/env", 0o755),
+            ("etc", 0o755),
+        ] {
+            std::fs::DirBuilder::new()
+                .mode(mode)
+                .create(directory.join(name))?;
         }
         self.inject_runner(record.id)?;
         let name = record.name.clone().unwrap_or_else(|| short(record.id));
         // A fork must not be mistaken for its origin by anything that asks who it is.
         let identity = record.id.uuid().simple().to_string();
         std::fs::write(directory.join("etc/hostname"), format!("{name}\n"))?;
-        std::fs::write(directory.join("etc/hosts"), format!("127.0.0.1 localhost {name}\n::1 localhost ip6-localhost ip6-loopback\n"))?;
+        std::fs::write(
+            directory.join("etc/hosts"),
+            format!("127.0.0.1 localhost {name}\n::1 localhost ip6-localhost ip6-loopback\n"),
+        )?;
         std::fs::write(directory.join("etc/machine-id"), format!("{identity}\n"))?;
-        std::fs::write(directory.join("etc/resolv.conf"), "# Names are resolved outside, by the egress door.\n")
+        std::fs::write(
+            directory.join("etc/resolv.conf"),
+            "# Names are resolved outside, by the egress door.\n",
+        )
     }
 
     /// This build's runner, at each start: no snapshot keeps one.
@@ -199,7 +243,10 @@ impl Engine {
             // A very large number of sandboxes on a file system with few links per file.
             Err(error) if error.raw_os_error() == Some(libc::EMLINK) => {
                 std::fs::copy(&self.programs.runner, &place)?;
-                std::fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(0o711))
+                std::fs::set_permissions(
+                    &place,
+                    std::os::unix::fs::PermissionsExt::from_mode(0o711),
+                )
             }
             other => other,
         }
@@ -222,10 +269,15 @@ fn validate(spec: &SandboxSpec) -> Result<(), ProviderError> {
     let refuse = |reason: String| Err(ProviderError::refused(reason));
     if let Some(name) = &spec.name {
         let ok = (1..=63).contains(&name.len())
-            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
             && !name.starts_with('-');
         if !ok {
-            return refuse("a name is 1 to 63 lower-case letters, digits and dashes, and starts with none".to_owned());
+            return refuse(
+                "a name is 1 to 63 lower-case letters, digits and dashes, and starts with none"
+                    .to_owned(),
+            );
         }
     }
     if spec.runtime == Runtime::Runsc {
@@ -240,20 +292,40 @@ fn validate(spec: &SandboxSpec) -> Result<(), ProviderError> {
     if spec.pids.is_some_and(|p| !(2..=4_194_304).contains(&p)) {
         return refuse("--pids is between 2 and 4194304".to_owned());
     }
-    if spec.cpu_millis.is_some_and(|c| !(10..=4_096_000).contains(&c)) {
+    if spec
+        .cpu_millis
+        .is_some_and(|c| !(10..=4_096_000).contains(&c))
+    {
         return refuse("--cpus is between 0.01 and 4096".to_owned());
     }
     if spec.disk.is_some_and(|d| d.bytes() < 1 << 20) {
         return refuse("a sandbox needs at least 1M of disk".to_owned());
     }
-    if spec.labels.len() > 64 || spec.labels.iter().any(|(k, v)| k.is_empty() || k.len() > 128 || v.len() > 1024) {
-        return refuse("at most 64 labels, keys of 1 to 128 and values of at most 1024 bytes".to_owned());
+    if spec.labels.len() > 64
+        || spec
+            .labels
+            .iter()
+            .any(|(k, v)| k.is_empty() || k.len() > 128 || v.len() > 1024)
+    {
+        return refuse(
+            "at most 64 labels, keys of 1 to 128 and values of at most 1024 bytes".to_owned(),
+        );
     }
-    if spec.key.as_ref().is_some_and(|k| k.is_empty() || k.len() > 256) {
+    if spec
+        .key
+        .as_ref()
+        .is_some_and(|k| k.is_empty() || k.len() > 256)
+    {
         return refuse("a key is 1 to 256 bytes".to_owned());
     }
     let env_bytes: usize = spec.env.iter().map(|(k, v)| k.len() + v.len()).sum();
-    if env_bytes > 1 << 20 || spec.env.keys().any(|k| k.is_empty() || k.contains(['=', '\0'])) || spec.env.values().any(|v| v.contains('\0')) {
+    if env_bytes > 1 << 20
+        || spec
+            .env
+            .keys()
+            .any(|k| k.is_empty() || k.contains(['=', '\0']))
+        || spec.env.values().any(|v| v.contains('\0'))
+    {
         return refuse("the environment holds at most 1M, and names have no `=`".to_owned());
     }
     if spec.forwards.len() > 32 || spec.forwards.iter().any(|f| f.port == 0) {
@@ -261,4 +333,3 @@ fn validate(spec: &SandboxSpec) -> Result<(), ProviderError> {
     }
     Ok(())
 }
-

@@ -13,11 +13,18 @@ impl Engine {
     /// New sandboxes on a copy of what one has on disk now; all of them or none.
     pub(crate) fn fork(&self, id: SandboxId, count: usize) -> Result<Vec<Record>, ProviderError> {
         if !(1..=MAX_FORKS).contains(&count) {
-            return Err(ProviderError::refused(format!("a fork makes 1 to {MAX_FORKS} sandboxes")));
+            return Err(ProviderError::refused(format!(
+                "a fork makes 1 to {MAX_FORKS} sandboxes"
+            )));
         }
         let layer = LayerId::new(&*self.clock);
         let fork = layer.to_string();
-        let capturing = Intent::Capture { sandbox: id, layer: layer.clone(), snapshot: None }.declare(&self.home)?;
+        let capturing = Intent::Capture {
+            sandbox: id,
+            layer: layer.clone(),
+            snapshot: None,
+        }
+        .declare(&self.home)?;
         let captured = self.capture(id, &layer);
         let captured = match captured {
             Ok(captured) => captured,
@@ -27,12 +34,18 @@ impl Engine {
                 return Err(error);
             }
         };
-        let intent = Intent::Fork { layer: layer.clone(), fork: fork.clone() }.declare(&self.home)?;
+        let intent = Intent::Fork {
+            layer: layer.clone(),
+            fork: fork.clone(),
+        }
+        .declare(&self.home)?;
         capturing.done();
         model::failpoint::hit("fork.captured");
         let spec = spec_of(&captured.record);
         let stack = Stack {
-            layers: std::iter::once(layer.clone()).chain(captured.record.layers).collect(),
+            layers: std::iter::once(layer.clone())
+                .chain(captured.record.layers)
+                .collect(),
             host: captured.record.host,
         };
         let mut made = Vec::with_capacity(count);

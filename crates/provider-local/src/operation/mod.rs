@@ -66,7 +66,11 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn limits(record: &Record) -> Limits {
-        Limits { memory: record.memory, pids: record.pids, cpu_millis: record.cpu_millis }
+        Limits {
+            memory: record.memory,
+            pids: record.pids,
+            cpu_millis: record.cpu_millis,
+        }
     }
 
     pub(crate) fn cgroups(&self, record: &Record) -> wire::keeper::Cgroups {
@@ -77,7 +81,9 @@ impl Engine {
     fn launch(&self, record: &Record, keeper: Waiting) -> Result<(), ProviderError> {
         match self.prepare_launch(record) {
             Ok((order, network)) => {
-                let result = self.keepers.order(keeper, record.id, &Start::Launch(order), network);
+                let result = self
+                    .keepers
+                    .order(keeper, record.id, &Start::Launch(order), network);
                 if result.is_err() {
                     // The keeper ended what it began; the empty directories are ours.
                     let _ = crate::cgroup::end(&self.cgroups(record));
@@ -94,7 +100,9 @@ impl Engine {
     fn prepare_launch(&self, record: &Record) -> Result<(Launch, Option<OwnedFd>), ProviderError> {
         let network = match record.network {
             Network::Host => None,
-            Network::None | Network::Proxy => Some(self.networks.take().doing("making a network namespace")?),
+            Network::None | Network::Proxy => {
+                Some(self.networks.take().doing("making a network namespace")?)
+            }
         };
         let order = self.order(record)?;
         self.layout.create(&order.cgroups, Self::limits(record))?;
@@ -108,12 +116,27 @@ impl Engine {
         let files = ["hostname", "hosts", "machine-id", "resolv.conf"];
         Ok(Launch {
             sandbox: record.id.to_string(),
-            layers: record.layers.iter().map(|id| layer::files(&self.home, id).into_string()).collect(),
+            layers: record
+                .layers
+                .iter()
+                .map(|id| layer::files(&self.home, id).into_string())
+                .collect(),
             disk: directory.join("disk").into_string(),
             doors: directory.join("doors").into_string(),
             sys: self.home.path("run/sys").into_string(),
-            binds: if record.host.is_some() { host::binds() } else { Vec::new() },
-            files: files.map(|name| (directory.join("etc").join(name).into_string(), format!("/etc/{name}"))).into(),
+            binds: if record.host.is_some() {
+                host::binds()
+            } else {
+                Vec::new()
+            },
+            files: files
+                .map(|name| {
+                    (
+                        directory.join("etc").join(name).into_string(),
+                        format!("/etc/{name}"),
+                    )
+                })
+                .into(),
             first_id: record.first_id,
             ids: IDS_PER_SANDBOX,
             hostname,
@@ -122,9 +145,14 @@ impl Engine {
             forwards: record
                 .forwards
                 .iter()
-                .map(|f| wire::keeper::Forward { port: f.port, to: f.to })
+                .map(|f| wire::keeper::Forward {
+                    port: f.port,
+                    to: f.to,
+                })
                 .collect(),
-            shm_bytes: record.memory.map_or(256 << 20, |memory| (memory / 2).max(1 << 20)),
+            shm_bytes: record
+                .memory
+                .map_or(256 << 20, |memory| (memory / 2).max(1 << 20)),
             disk_limit: record.disk,
             to_disk_after_ms: u64::try_from(self.to_disk_after.as_millis()).unwrap_or(u64::MAX),
             config: guest::Config {
@@ -144,12 +172,16 @@ impl Engine {
             return Ok(keeper);
         }
         if process(&self.home, record.id).is_none() {
-            return Err(ProviderError::unavailable(format!("reaching sandbox {}", record.id), "its processes are gone"));
+            return Err(ProviderError::unavailable(
+                format!("reaching sandbox {}", record.id),
+                "its processes are gone",
+            ));
         }
         let order = self.order(record)?;
         let paused = record.state == State::Paused || directory.join("frozen.json").exists();
         let waiting = self.keepers.spawn(&self.programs.keeper)?;
-        self.keepers.order(waiting, record.id, &Start::Adopt { order, paused }, None)?;
+        self.keepers
+            .order(waiting, record.id, &Start::Adopt { order, paused }, None)?;
         Keeper::connect(&directory).doing("reaching the new keeper")
     }
 
@@ -182,5 +214,7 @@ fn short(id: SandboxId) -> String {
 }
 
 fn environment(env: &BTreeMap<String, String>) -> Vec<(wire::Raw, wire::Raw)> {
-    env.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect()
+    env.iter()
+        .map(|(key, value)| (key.as_str().into(), value.as_str().into()))
+        .collect()
 }

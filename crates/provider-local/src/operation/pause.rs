@@ -27,10 +27,14 @@ impl Engine {
         };
         match record.observe(&self.home) {
             SandboxState::Running => {}
-            SandboxState::Paused { kept } if record.state == State::Paused => return Ok(receipt(kept, 0.0)),
+            SandboxState::Paused { kept } if record.state == State::Paused => {
+                return Ok(receipt(kept, 0.0));
+            }
             // Frozen by its keeper, over a limit: from now on by a person's wish too.
             SandboxState::Paused { .. } => {}
-            SandboxState::Ended | SandboxState::Stopped { .. } => return Err(not_running(&record, "paused")),
+            SandboxState::Ended | SandboxState::Stopped { .. } => {
+                return Err(not_running(&record, "paused"));
+            }
         }
         let intent = Intent::Pause { sandbox: id }.declare(&self.home)?;
         model::failpoint::hit("pause.intended");
@@ -44,14 +48,20 @@ impl Engine {
     pub(crate) fn freeze_for_good(&self, record: &mut Record) -> Result<f64, ProviderError> {
         let keeper = self.keeper(record)?;
         let Reply::Frozen { took_us } = keeper.ask(&Request::Freeze)? else {
-            return Err(ProviderError::unavailable("pausing", "the keeper gave another answer"));
+            return Err(ProviderError::unavailable(
+                "pausing",
+                "the keeper gave another answer",
+            ));
         };
         model::failpoint::hit("pause.frozen");
         record.state = State::Paused;
         record.save(&self.home)?;
         model::failpoint::hit("pause.recorded");
         keeper.ask(&Request::Keep)?;
-        #[expect(clippy::cast_precision_loss, reason = "microseconds of a freeze are far below 2^52")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "microseconds of a freeze are far below 2^52"
+        )]
         Ok(took_us as f64 / 1000.0)
     }
 
@@ -60,9 +70,16 @@ impl Engine {
         let _lock = self.home.lock_sandbox(id)?;
         let mut record = Record::load(&self.home, id)?;
         let kept = match record.observe(&self.home) {
-            SandboxState::Running => return Ok(Resumed { kept: Kept::Memory, took_ms: millis(started) }),
+            SandboxState::Running => {
+                return Ok(Resumed {
+                    kept: Kept::Memory,
+                    took_ms: millis(started),
+                });
+            }
             SandboxState::Paused { kept } => kept,
-            SandboxState::Ended | SandboxState::Stopped { .. } => return Err(not_running(&record, "resumed")),
+            SandboxState::Ended | SandboxState::Stopped { .. } => {
+                return Err(not_running(&record, "resumed"));
+            }
         };
         let intent = Intent::Resume { sandbox: id }.declare(&self.home)?;
         model::failpoint::hit("resume.intended");
@@ -78,7 +95,10 @@ impl Engine {
         record.state = State::Running;
         record.save(&self.home)?;
         intent.done();
-        Ok(Resumed { kept, took_ms: millis(started) })
+        Ok(Resumed {
+            kept,
+            took_ms: millis(started),
+        })
     }
 
     fn thaw(&self, record: &Record) -> Result<(), ProviderError> {
@@ -95,7 +115,8 @@ impl Engine {
         for name in ["keeper.json", "exit.json", "frozen.json"] {
             let _ = std::fs::remove_file(directory.join(name));
         }
-        self.inject_runner(record.id).doing("injecting the runner")?;
+        self.inject_runner(record.id)
+            .doing("injecting the runner")?;
         record.boot = self.new_boot();
         record.save(&self.home)?;
         let keeper = self.keepers.spawn(&self.programs.keeper)?;

@@ -15,13 +15,16 @@ impl Engine {
     /// Finishes or undoes what processes that died left half-made, and recovers every disk after a
     /// restart of the host.
     pub(crate) fn recover(&self) -> Result<(), ProviderError> {
+        crate::home::tidy(&self.home)?;
         for (intent, held) in intent::abandoned(&self.home)? {
             tracing::info!(?intent, "finishing what an earlier process left");
             // One that cannot be finished now (on a full disk, say) must not keep people from the
             // command that helps; it stays for the next start.
             match self.recover_one(&intent) {
                 Ok(()) => held.done(),
-                Err(error) => tracing::warn!(%error, ?intent, "could not finish what an earlier process left"),
+                Err(error) => {
+                    tracing::warn!(%error, ?intent, "could not finish what an earlier process left")
+                }
             }
         }
         if let Err(error) = crate::trash::empty(&self.home) {
@@ -34,7 +37,7 @@ impl Engine {
             if !last.is_empty() {
                 self.seal_the_dead()?;
             }
-            crate::home::write_text(&marker, &boot)?;
+            crate::home::write_text(&self.home, &marker, &boot)?;
         }
         Ok(())
     }
@@ -46,12 +49,10 @@ impl Engine {
             | Intent::Resume { sandbox }
             | Intent::Capture { sandbox, .. }
             | Intent::Stop { sandbox, .. }
-            | Intent::Remove { sandbox } => {
-                match self.home.lock_sandbox(*sandbox) {
-                    Err(ProviderError::NotFound { .. }) => None,
-                    other => Some(other?),
-                }
-            }
+            | Intent::Remove { sandbox } => match self.home.lock_sandbox(*sandbox) {
+                Err(ProviderError::NotFound { .. }) => None,
+                other => Some(other?),
+            },
             Intent::Create { .. } | Intent::Fork { .. } | Intent::Import { .. } => None,
         };
         match intent {
@@ -78,7 +79,11 @@ impl Engine {
                 Some(record) => self.end(&record).map(|_| ()),
                 None => Ok(()),
             },
-            Intent::Capture { sandbox, layer, snapshot } => {
+            Intent::Capture {
+                sandbox,
+                layer,
+                snapshot,
+            } => {
                 // A keeper thaws what a dead process held; where it died too, a new one does.
                 if let Some(record) = Record::find(&self.home, *sandbox)?
                     && record.state == State::Running
@@ -90,11 +95,24 @@ impl Engine {
                     Some(id) => SnapshotRecord::find(&self.home, *id)?.is_some(),
                     None => false,
                 };
-                if recorded { Ok(()) } else { layer::discard(&self.home, layer) }
+                if recorded {
+                    Ok(())
+                } else {
+                    layer::discard(&self.home, layer)
+                }
             }
-            Intent::Stop { sandbox, layer, snapshot, recovered } => match Record::find(&self.home, *sandbox)? {
+            Intent::Stop {
+                sandbox,
+                layer,
+                snapshot,
+                recovered,
+            } => match Record::find(&self.home, *sandbox)? {
                 Some(record) if !matches!(record.state, State::Stopped { .. }) => {
-                    let seal = Seal { layer: layer.clone(), snapshot: *snapshot, recovered: *recovered };
+                    let seal = Seal {
+                        layer: layer.clone(),
+                        snapshot: *snapshot,
+                        recovered: *recovered,
+                    };
                     self.stop_declared(&record, &seal).map(|_| ())
                 }
                 // Recorded as stopped, perhaps not yet tidied up.
@@ -113,8 +131,14 @@ impl Engine {
                 self.remove_declared(*sandbox, record.as_ref())
             }
             Intent::Import { layer } => {
-                let named = SnapshotRecord::all(&self.home)?.iter().any(|s| s.layers.contains(layer));
-                if named || layer::exists(&self.home, layer) { Ok(()) } else { layer::discard(&self.home, layer) }
+                let named = SnapshotRecord::all(&self.home)?
+                    .iter()
+                    .any(|s| s.layers.contains(layer));
+                if named || layer::exists(&self.home, layer) {
+                    Ok(())
+                } else {
+                    layer::discard(&self.home, layer)
+                }
             }
         }
     }
@@ -124,10 +148,14 @@ impl Engine {
         let mut sealed = Vec::new();
         for record in self.records()? {
             if record.state == State::Running && record.observe(&self.home) == SandboxState::Ended {
-                let Ok(_lock) = self.home.lock_sandbox(record.id) else { continue };
+                let Ok(_lock) = self.home.lock_sandbox(record.id) else {
+                    continue;
+                };
                 // It may have been stopped while we waited.
                 let record = Record::load(&self.home, record.id)?;
-                if record.state == State::Running && record.observe(&self.home) == SandboxState::Ended {
+                if record.state == State::Running
+                    && record.observe(&self.home) == SandboxState::Ended
+                {
                     sealed.extend(self.stop_locked(&record, true)?.snapshot);
                 }
             }
@@ -138,8 +166,10 @@ impl Engine {
     /// Gives every living sandbox whose keeper was killed a new one.
     pub(crate) fn adopt(&self) -> Result<(), ProviderError> {
         for record in self.records()? {
-            let alive =
-                matches!(record.observe(&self.home), SandboxState::Running | SandboxState::Paused { kept: Kept::Memory });
+            let alive = matches!(
+                record.observe(&self.home),
+                SandboxState::Running | SandboxState::Paused { kept: Kept::Memory }
+            );
             if alive
                 && crate::keeper::Keeper::connect(&self.home.sandbox(record.id)).is_err()
                 && let Ok(_lock) = self.home.lock_sandbox(record.id)

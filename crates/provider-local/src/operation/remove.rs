@@ -29,7 +29,11 @@ impl Engine {
     }
 
     /// Every step may have been done already.
-    pub(crate) fn remove_declared(&self, id: SandboxId, record: Option<&Record>) -> Result<(), ProviderError> {
+    pub(crate) fn remove_declared(
+        &self,
+        id: SandboxId,
+        record: Option<&Record>,
+    ) -> Result<(), ProviderError> {
         if let Some(record) = record
             && !matches!(record.state, State::Stopped { .. })
         {

@@ -24,14 +24,23 @@ pub(crate) struct Captured {
 }
 
 impl Engine {
-    pub(crate) fn snapshot(&self, id: SandboxId, name: Option<&str>) -> Result<Receipt, ProviderError> {
+    pub(crate) fn snapshot(
+        &self,
+        id: SandboxId,
+        name: Option<&str>,
+    ) -> Result<Receipt, ProviderError> {
         let started = Instant::now();
         if let Some(name) = name {
             self.check_snapshot_name(name)?;
         }
         let snapshot: Id<Snapshot> = Id::new(&*self.clock);
         let layer = LayerId::new(&*self.clock);
-        let intent = Intent::Capture { sandbox: id, layer: layer.clone(), snapshot: Some(snapshot) }.declare(&self.home)?;
+        let intent = Intent::Capture {
+            sandbox: id,
+            layer: layer.clone(),
+            snapshot: Some(snapshot),
+        }
+        .declare(&self.home)?;
         model::failpoint::hit("snapshot.intended");
         let result = self.capture(id, &layer).and_then(|captured| {
             let record = SnapshotRecord {
@@ -40,7 +49,9 @@ impl Engine {
                 created_at: self.clock.now(),
                 sandbox: Some(id),
                 recovered: false,
-                layers: std::iter::once(layer.clone()).chain(captured.record.layers).collect(),
+                layers: std::iter::once(layer.clone())
+                    .chain(captured.record.layers)
+                    .collect(),
                 host: captured.record.host,
                 digest: None,
             };
@@ -61,7 +72,11 @@ impl Engine {
     }
 
     /// Sync, freeze, copy, thaw. The keeper thaws by itself if we die on the way.
-    pub(crate) fn capture(&self, id: SandboxId, layer: &LayerId) -> Result<Captured, ProviderError> {
+    pub(crate) fn capture(
+        &self,
+        id: SandboxId,
+        layer: &LayerId,
+    ) -> Result<Captured, ProviderError> {
         let _lock = self.home.lock_sandbox(id)?;
         let record = Record::load(&self.home, id)?;
         let keeper = match record.observe(&self.home) {
@@ -76,12 +91,16 @@ impl Engine {
         let frozen = Instant::now();
         if let Some(keeper) = &keeper {
             let Reply::Frozen { .. } = keeper.ask(&Request::Freeze)? else {
-                return Err(ProviderError::unavailable("freezing", "the keeper gave another answer"));
+                return Err(ProviderError::unavailable(
+                    "freezing",
+                    "the keeper gave another answer",
+                ));
             };
         }
         model::failpoint::hit("snapshot.frozen");
         let place = layer::prepare(&self.home, layer)?;
-        let copied = tree::copy(&self.home.sandbox(id).join("disk/upper"), &place).doing("copying the disk");
+        let copied =
+            tree::copy(&self.home.sandbox(id).join("disk/upper"), &place).doing("copying the disk");
         model::failpoint::hit("snapshot.copied");
         let mut frozen_ms = 0.0;
         if let Some(keeper) = keeper {
@@ -96,20 +115,31 @@ impl Engine {
         model::failpoint::hit("snapshot.thawed");
         layer::seal(&self.home, layer, &*self.clock)?;
         model::failpoint::hit("snapshot.sealed");
-        Ok(Captured { record, sync_ms, frozen_ms })
+        Ok(Captured {
+            record,
+            sync_ms,
+            frozen_ms,
+        })
     }
 
     fn check_snapshot_name(&self, name: &str) -> Result<(), ProviderError> {
         let ok = (1..=63).contains(&name.len())
-            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.' | b'_'))
+            && name.bytes().all(|b| {
+                b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.' | b'_')
+            })
             && name.as_bytes()[0].is_ascii_alphanumeric();
         if !ok || matches!(name, "host") || name.starts_with("snp_") {
             return Err(ProviderError::refused(format!(
                 "`{name}` cannot name a snapshot: use 1 to 63 lower-case letters, digits, dots, dashes and underscores"
             )));
         }
-        if SnapshotRecord::all(&self.home)?.iter().any(|s| s.name.as_deref() == Some(name)) {
-            return Err(ProviderError::refused(format!("the name `{name}` is taken by another snapshot")));
+        if SnapshotRecord::all(&self.home)?
+            .iter()
+            .any(|s| s.name.as_deref() == Some(name))
+        {
+            return Err(ProviderError::refused(format!(
+                "the name `{name}` is taken by another snapshot"
+            )));
         }
         Ok(())
     }
@@ -122,7 +152,10 @@ impl Engine {
         // First whoever leads to it, so that no death of ours leaves them leading nowhere.
         if let Some(sandbox) = record.sandbox
             && let Some(stopped) = Record::find(&self.home, sandbox)?
-            && stopped.state == (State::Stopped { snapshot: record.id.clone() })
+            && stopped.state
+                == (State::Stopped {
+                    snapshot: record.id.clone(),
+                })
         {
             self.release_claims(&stopped);
             crate::trash::put(&self.home, &self.home.sandbox(sandbox))?;
@@ -148,9 +181,15 @@ impl Engine {
     }
 
     /// One layer in place of a deep stack.
-    pub(crate) fn flatten(&self, mut record: SnapshotRecord) -> Result<SnapshotRecord, ProviderError> {
+    pub(crate) fn flatten(
+        &self,
+        mut record: SnapshotRecord,
+    ) -> Result<SnapshotRecord, ProviderError> {
         let layer = LayerId::new(&*self.clock);
-        let intent = Intent::Import { layer: layer.clone() }.declare(&self.home)?;
+        let intent = Intent::Import {
+            layer: layer.clone(),
+        }
+        .declare(&self.home)?;
         let flat = || -> Result<(), ProviderError> {
             let place = layer::prepare(&self.home, &layer)?;
             let top = merged::open(&self.home, &record.layers).doing("opening the snapshot")?;

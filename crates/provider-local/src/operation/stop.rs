@@ -29,7 +29,9 @@ impl Engine {
             Err(ProviderError::NotFound { .. }) => return Ok(()),
             other => other?,
         };
-        let Some(mut record) = Record::find(&self.home, id)? else { return Ok(()) };
+        let Some(mut record) = Record::find(&self.home, id)? else {
+            return Ok(());
+        };
         if matches!(record.state, State::Stopped { .. } | State::Ended) {
             return Ok(());
         }
@@ -48,8 +50,16 @@ impl Engine {
     }
 
     /// Seals the disk of a sandbox whose lock we hold.
-    pub(crate) fn stop_locked(&self, record: &Record, recovered: bool) -> Result<Receipt, ProviderError> {
-        let seal = Seal { layer: LayerId::new(&*self.clock), snapshot: Id::new(&*self.clock), recovered };
+    pub(crate) fn stop_locked(
+        &self,
+        record: &Record,
+        recovered: bool,
+    ) -> Result<Receipt, ProviderError> {
+        let seal = Seal {
+            layer: LayerId::new(&*self.clock),
+            snapshot: Id::new(&*self.clock),
+            recovered,
+        };
         let intent = Intent::Stop {
             sandbox: record.id,
             layer: seal.layer.clone(),
@@ -64,7 +74,11 @@ impl Engine {
     }
 
     /// Every step may have been done already: a recovery walks the same way.
-    pub(crate) fn stop_declared(&self, record: &Record, seal: &Seal) -> Result<Receipt, ProviderError> {
+    pub(crate) fn stop_declared(
+        &self,
+        record: &Record,
+        seal: &Seal,
+    ) -> Result<Receipt, ProviderError> {
         let started = Instant::now();
         // Most of the writing back happens while the sandbox still runs; the unmount finds little.
         self.sync()?;
@@ -87,12 +101,16 @@ impl Engine {
             created_at: self.clock.now(),
             sandbox: Some(record.id),
             recovered: seal.recovered,
-            layers: std::iter::once(seal.layer.clone()).chain(record.layers.iter().cloned()).collect(),
+            layers: std::iter::once(seal.layer.clone())
+                .chain(record.layers.iter().cloned())
+                .collect(),
             host: record.host.clone(),
             digest: None,
         };
         snapshot.save(&self.home)?;
-        let unmount_ms = ended.map_or(0.0, |e| f64::from(u32::try_from(e.unmount_us).unwrap_or(u32::MAX)) / 1000.0);
+        let unmount_ms = ended.map_or(0.0, |e| {
+            f64::from(u32::try_from(e.unmount_us).unwrap_or(u32::MAX)) / 1000.0
+        });
         let sealed_ms = millis(processes_gone) + unmount_ms;
         model::failpoint::hit("stop.recorded");
         let syncing = Instant::now();
@@ -100,13 +118,20 @@ impl Engine {
         sync_ms += millis(syncing);
         self.bury(record, &snapshot)?;
         model::failpoint::hit("stop.buried");
-        Ok(Receipt { took_ms: millis(started), sync_ms, sealed_ms, ..receipt_of(&snapshot) })
+        Ok(Receipt {
+            took_ms: millis(started),
+            sync_ms,
+            sealed_ms,
+            ..receipt_of(&snapshot)
+        })
     }
 
     /// What is left of a stopped sandbox: its record, so that the id still leads to the snapshot.
     fn bury(&self, record: &Record, snapshot: &SnapshotRecord) -> Result<(), ProviderError> {
         let stopped = Record {
-            state: State::Stopped { snapshot: snapshot.id.clone() },
+            state: State::Stopped {
+                snapshot: snapshot.id.clone(),
+            },
             // The snapshot names its layers now; this record must not keep them alive.
             layers: Vec::new(),
             ..record.clone()
@@ -116,7 +141,14 @@ impl Engine {
         for name in ["disk", "doors", "etc"] {
             crate::trash::put(&self.home, &directory.join(name))?;
         }
-        for name in ["keeper.json", "exit.json", "frozen.json", "keeper.sock", "guest.sock", "keeper.log"] {
+        for name in [
+            "keeper.json",
+            "exit.json",
+            "frozen.json",
+            "keeper.sock",
+            "guest.sock",
+            "keeper.log",
+        ] {
             let _ = std::fs::remove_file(directory.join(name));
         }
         // The key still leads here: whoever ensures it goes on from this disk.
@@ -125,7 +157,12 @@ impl Engine {
     }
 
     pub(crate) fn release_range_and_name(&self, record: &Record) {
-        claim::release(&self.home, "ranges", &record.first_id.to_string(), record.id);
+        claim::release(
+            &self.home,
+            "ranges",
+            &record.first_id.to_string(),
+            record.id,
+        );
         if let Some(name) = &record.name {
             claim::release(&self.home, "names", name, record.id);
         }

@@ -47,8 +47,10 @@ pub(crate) fn build(
         digest: None,
     };
     // The new one has the name before the old one loses it: at no moment is there none.
-    let previous: Vec<_> =
-        SnapshotRecord::all(home)?.into_iter().filter(|s| s.name.as_deref() == Some("base")).collect();
+    let previous: Vec<_> = SnapshotRecord::all(home)?
+        .into_iter()
+        .filter(|s| s.name.as_deref() == Some("base"))
+        .collect();
     record.save(home)?;
     for mut old in previous {
         old.name = None;
@@ -89,7 +91,10 @@ fn run(place: &Utf8Path, slim: bool, progress: &dyn Fn(&str)) -> Result<(), Prov
     let _ = std::fs::remove_file(&hook);
     if !status.success() {
         let words: Vec<String> = last.into();
-        return Err(ProviderError::unavailable("building the base", words.join("; ")));
+        return Err(ProviderError::unavailable(
+            "building the base",
+            words.join("; "),
+        ));
     }
     Ok(())
 }
@@ -97,10 +102,13 @@ fn run(place: &Utf8Path, slim: bool, progress: &dyn Fn(&str)) -> Result<(), Prov
 /// The host's own suite where it is Debian's, else the current stable one.
 fn suite() -> String {
     let text = std::fs::read_to_string("/usr/lib/os-release").unwrap_or_default();
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(|v| v.trim_matches('"').to_owned());
+    let field = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name))
+            .map(|v| v.trim_matches('"').to_owned())
+    };
     match (field("ID="), field("VERSION_CODENAME=")) {
         (Some(id), Some(codename)) if id == "debian" => codename,
         _ => "stable".to_owned(),
     }
 }
-

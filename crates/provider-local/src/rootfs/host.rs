@@ -20,9 +20,28 @@ const TOP: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// Configuration without secrets that programs of the host's `/usr` look for.
 const CONFIGURATION: [&str; 22] = [
-    "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "protocols", "services", "rpc",
-    "localtime", "timezone", "profile", "profile.d", "bash.bashrc", "skel", "login.defs", "pam.d", "security", "perl", "python3",
-    "fonts", "terminfo", "mime.types",
+    "alternatives",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "nsswitch.conf",
+    "protocols",
+    "services",
+    "rpc",
+    "localtime",
+    "timezone",
+    "profile",
+    "profile.d",
+    "bash.bashrc",
+    "skel",
+    "login.defs",
+    "pam.d",
+    "security",
+    "perl",
+    "python3",
+    "fonts",
+    "terminfo",
+    "mime.types",
 ];
 
 const PASSWD: &str = "\
@@ -87,16 +106,35 @@ pub(crate) fn ensure_skeleton(home: &Home, clock: &dyn Clock) -> Result<LayerId,
     // Raised when what is below changes.
     const VERSION: u32 = 1;
     let id = LayerId::named("host", &format!("{VERSION} {}", fingerprint()));
-    fill_once(home, clock, &id, |place| build(place).doing("preparing the host's root file system"))?;
+    fill_once(home, clock, &id, |place| {
+        build(place).doing("preparing the host's root file system")
+    })?;
     Ok(id)
 }
 
 fn build(root: &Utf8Path) -> std::io::Result<()> {
     fs::create_dir(root)?;
     let directories = [
-        ("usr", 0o755), ("etc", 0o755), ("dev", 0o755), ("proc", 0o555), ("sys", 0o555), ("run", 0o755), ("tmp", 0o1777),
-        ("root", 0o700), ("home", 0o755), ("home/user", 0o755), ("home/user/workspace", 0o755), ("var", 0o755), ("var/tmp", 0o1777), ("var/lib", 0o755),
-        ("var/cache", 0o755), ("var/log", 0o755), ("opt", 0o755), ("mnt", 0o755), ("srv", 0o755), ("etc/ssl", 0o755),
+        ("usr", 0o755),
+        ("etc", 0o755),
+        ("dev", 0o755),
+        ("proc", 0o555),
+        ("sys", 0o555),
+        ("run", 0o755),
+        ("tmp", 0o1777),
+        ("root", 0o700),
+        ("home", 0o755),
+        ("home/user", 0o755),
+        ("home/user/workspace", 0o755),
+        ("var", 0o755),
+        ("var/tmp", 0o1777),
+        ("var/lib", 0o755),
+        ("var/cache", 0o755),
+        ("var/log", 0o755),
+        ("opt", 0o755),
+        ("mnt", 0o755),
+        ("srv", 0o755),
+        ("etc/ssl", 0o755),
         ("etc/sudoers.d", 0o750),
     ];
     for (name, mode) in directories {
@@ -112,7 +150,9 @@ fn build(root: &Utf8Path) -> std::io::Result<()> {
     for name in TOP {
         let host = format!("/{name}");
         match std::fs::symlink_metadata(&host) {
-            Ok(metadata) if metadata.is_symlink() => symlink(std::fs::read_link(&host)?, root.join(name))?,
+            Ok(metadata) if metadata.is_symlink() => {
+                symlink(std::fs::read_link(&host)?, root.join(name))?
+            }
             Ok(_) => fs::create_dir(root.join(name))?,
             Err(_) => {}
         }
@@ -120,9 +160,17 @@ fn build(root: &Utf8Path) -> std::io::Result<()> {
     let texts = [
         ("passwd", PASSWD, 0o644),
         ("group", GROUP, 0o644),
-        ("shadow", "root:*:19000:0:99999:7:::\nuser:*:19000:0:99999:7:::\n", 0o640),
+        (
+            "shadow",
+            "root:*:19000:0:99999:7:::\nuser:*:19000:0:99999:7:::\n",
+            0o640,
+        ),
         ("gshadow", "", 0o640),
-        ("sudoers", "Defaults env_reset\nroot ALL=(ALL:ALL) ALL\nuser ALL=(ALL:ALL) NOPASSWD:ALL\n", 0o440),
+        (
+            "sudoers",
+            "Defaults env_reset\nroot ALL=(ALL:ALL) ALL\nuser ALL=(ALL:ALL) NOPASSWD:ALL\n",
+            0o440,
+        ),
         ("hostname", "", 0o644),
         ("hosts", "", 0o644),
         ("machine-id", "", 0o644),
@@ -137,13 +185,18 @@ fn build(root: &Utf8Path) -> std::io::Result<()> {
     symlink("../usr/lib/os-release", root.join("etc/os-release"))?;
     symlink("/proc/self/mounts", root.join("etc/mtab"))?;
     for name in CONFIGURATION {
-        copy_configuration(Path::new("/etc").join(name).as_path(), &root.join("etc").join(name))?;
+        copy_configuration(
+            Path::new("/etc").join(name).as_path(),
+            &root.join("etc").join(name),
+        )?;
     }
     certificates(root)
 }
 
 fn copy_configuration(from: &Path, to: &Utf8Path) -> std::io::Result<()> {
-    let Some(from) = Utf8Path::from_path(from) else { return Ok(()) };
+    let Some(from) = Utf8Path::from_path(from) else {
+        return Ok(());
+    };
     match std::fs::symlink_metadata(from) {
         Ok(metadata) if metadata.is_dir() => tree::copy(from, to),
         Ok(metadata) if metadata.is_symlink() => symlink(std::fs::read_link(from)?, to),
@@ -158,7 +211,10 @@ fn copy_configuration(from: &Path, to: &Utf8Path) -> std::io::Result<()> {
 /// The sandbox trusts whom the host trusts. `/etc/ssl/private` stays outside.
 fn certificates(root: &Utf8Path) -> std::io::Result<()> {
     for name in ["ssl/certs", "ca-certificates", "ssl/openssl.cnf"] {
-        copy_configuration(Path::new("/etc").join(name).as_path(), &root.join("etc").join(name))?;
+        copy_configuration(
+            Path::new("/etc").join(name).as_path(),
+            &root.join("etc").join(name),
+        )?;
     }
     Ok(())
 }

@@ -21,7 +21,11 @@ use crate::layer::{self, LayerId};
 const IMPORT_PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// A directory or a tar as a layer; the same one again is found, not made again.
-pub(crate) fn import(home: &Home, clock: &dyn Clock, path: &Path) -> Result<LayerId, ProviderError> {
+pub(crate) fn import(
+    home: &Home,
+    clock: &dyn Clock,
+    path: &Path,
+) -> Result<LayerId, ProviderError> {
     let path = Utf8Path::from_path(path)
         .ok_or_else(|| ProviderError::refused("the path of a root file system must be UTF-8"))?;
     let metadata = match std::fs::metadata(path) {
@@ -30,7 +34,10 @@ pub(crate) fn import(home: &Home, clock: &dyn Clock, path: &Path) -> Result<Laye
         }
         other => other.doing(format!("reading {path}"))?,
     };
-    let (fingerprint, fill): (String, fn(&Utf8Path, &Utf8Path) -> Result<(), ProviderError>) = if metadata.is_dir() {
+    let (fingerprint, fill): (
+        String,
+        fn(&Utf8Path, &Utf8Path) -> Result<(), ProviderError>,
+    ) = if metadata.is_dir() {
         (directory::fingerprint(path)?, directory::fill)
     } else {
         (tarball::fingerprint(path, &metadata)?, tarball::fill)
@@ -67,7 +74,9 @@ pub(crate) fn fill_once(
         return Ok(());
     }
     layer::discard(home, id)?;
-    let result = layer::prepare(home, id).and_then(|place| fill(&place)).and_then(|()| layer::seal(home, id, clock));
+    let result = layer::prepare(home, id)
+        .and_then(|place| fill(&place))
+        .and_then(|()| layer::seal(home, id, clock));
     if result.is_err() {
         layer::discard(home, id)?;
     }

@@ -9,8 +9,8 @@ use std::os::unix::fs::MetadataExt as _;
 use camino::Utf8Path;
 use provider::ProviderError;
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Uid, XattrFlags, chownat, fsetxattr, linkat, mkdirat, openat2, symlinkat,
-    unlinkat,
+    AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Uid, XattrFlags, chownat, fsetxattr, linkat,
+    mkdirat, openat2, symlinkat, unlinkat,
 };
 use tar::{Archive, Entry, EntryType};
 
@@ -24,23 +24,43 @@ const DISK_RESERVE: u64 = 64 << 20;
 
 pub(super) fn fingerprint(path: &Utf8Path, metadata: &Metadata) -> Result<String, ProviderError> {
     if !metadata.is_file() {
-        return Err(ProviderError::refused(format!("{path} is neither a directory nor a tar")));
+        return Err(ProviderError::refused(format!(
+            "{path} is neither a directory nor a tar"
+        )));
     }
     let canonical = path.canonicalize_utf8().doing(format!("reading {path}"))?;
-    Ok(format!("{canonical} {} {} {}.{}", metadata.ino(), metadata.len(), metadata.ctime(), metadata.ctime_nsec()))
+    Ok(format!(
+        "{canonical} {} {} {}.{}",
+        metadata.ino(),
+        metadata.len(),
+        metadata.ctime(),
+        metadata.ctime_nsec()
+    ))
 }
 
 pub(super) fn fill(path: &Utf8Path, place: &Utf8Path) -> Result<(), ProviderError> {
     let file = File::open(path).doing(format!("reading {path}"))?;
     mkdirat(CWD, place.as_std_path(), Mode::from(0o755)).doing("making the layer")?;
-    let root = openat2(CWD, place.as_std_path(), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::empty())
-        .doing("making the layer")?;
-    let reader = decompress(BufReader::with_capacity(256 << 10, file)).doing(format!("reading {path}"))?;
+    let root = openat2(
+        CWD,
+        place.as_std_path(),
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::empty(),
+    )
+    .doing("making the layer")?;
+    let reader =
+        decompress(BufReader::with_capacity(256 << 10, file)).doing(format!("reading {path}"))?;
     unpack(reader, &root).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other | io::ErrorKind::InvalidInput => {
-            ProviderError::refused(format!("{path} cannot be used as a root file system: {error}"))
-        }
-        _ => Err::<(), _>(error).doing(format!("unpacking {path}")).expect_err("made from an error"),
+        io::ErrorKind::InvalidData
+        | io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::Other
+        | io::ErrorKind::InvalidInput => ProviderError::refused(format!(
+            "{path} cannot be used as a root file system: {error}"
+        )),
+        _ => Err::<(), _>(error)
+            .doing(format!("unpacking {path}"))
+            .expect_err("made from an error"),
     })?;
     check_root(place, path)
 }
@@ -49,7 +69,9 @@ pub(super) fn fill(path: &Utf8Path, place: &Utf8Path) -> Result<(), ProviderErro
 pub(super) fn check_root(place: &Utf8Path, from: &Utf8Path) -> Result<(), ProviderError> {
     let mut entries = std::fs::read_dir(place).doing(format!("reading {place}"))?;
     if entries.next().is_none() {
-        return Err(ProviderError::refused(format!("{from} is empty: it holds no root file system")));
+        return Err(ProviderError::refused(format!(
+            "{from} is empty: it holds no root file system"
+        )));
     }
     Ok(())
 }
@@ -64,7 +86,10 @@ fn decompress(mut reader: BufReader<File>) -> io::Result<Box<dyn Read>> {
         return Ok(Box::new(zstd::stream::read::Decoder::with_buffer(reader)?));
     }
     if start.starts_with(b"\xfd7zXZ") {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "xz is not read: unpack it with `xz -d` first"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "xz is not read: unpack it with `xz -d` first",
+        ));
     }
     Ok(Box::new(reader))
 }
@@ -90,7 +115,9 @@ fn unpack(reader: impl Read, root: &OwnedFd) -> io::Result<()> {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
         let path = entry.path_bytes().into_owned();
-        let Some(path) = checked(&path)? else { continue };
+        let Some(path) = checked(&path)? else {
+            continue;
+        };
         unpack_entry(&mut entry, root, &path, &mut directories)?;
     }
     for (path, mode) in directories.into_iter().rev() {
@@ -114,7 +141,9 @@ fn checked(path: &[u8]) -> io::Result<Option<Vec<u8>>> {
         match component {
             b"" | b"." => {}
             b".." => return Err(invalid(format!("`{}` leads out of the archive", shown()))),
-            component if component.len() > 255 => return Err(invalid(format!("`{}…` is too long", shown()))),
+            component if component.len() > 255 => {
+                return Err(invalid(format!("`{}…` is too long", shown())));
+            }
             component => {
                 if !clean.is_empty() {
                     clean.push(b'/');
@@ -141,7 +170,10 @@ fn unpack_entry(
     let mode = entry.header().mode()? & 0o7777;
     let owner = |number: io::Result<u64>| -> io::Result<u32> {
         // Ids past the range mean nobody inside.
-        Ok(u32::try_from(number?).ok().filter(|id| *id < 65_536).unwrap_or(65_534))
+        Ok(u32::try_from(number?)
+            .ok()
+            .filter(|id| *id < 65_536)
+            .unwrap_or(65_534))
     };
     let (uid, gid) = (owner(entry.header().uid())?, owner(entry.header().gid())?);
     match kind {
@@ -155,7 +187,8 @@ fn unpack_entry(
         },
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
             replace(&parent, name)?;
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let flags =
+                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let file = rustix::fs::openat(&parent, name, flags, Mode::from(0o600))?;
             let mut file = File::from(file);
             io::copy(entry, &mut file)?;
@@ -165,26 +198,40 @@ fn unpack_entry(
         }
         EntryType::Symlink => {
             replace(&parent, name)?;
-            let target = entry.link_name_bytes().ok_or_else(|| invalid("a symbolic link without a target"))?;
+            let target = entry
+                .link_name_bytes()
+                .ok_or_else(|| invalid("a symbolic link without a target"))?;
             symlinkat(&*target, &parent, name)?;
         }
         EntryType::Link => {
-            let target = entry.link_name_bytes().ok_or_else(|| invalid("a hard link without a target"))?;
+            let target = entry
+                .link_name_bytes()
+                .ok_or_else(|| invalid("a hard link without a target"))?;
             let target = checked(&target)?.ok_or_else(|| invalid("a hard link to the root"))?;
             let existing = open(root, &target, OFlags::PATH | OFlags::NOFOLLOW)?;
-            let is_directory = rustix::fs::fstat(&existing)?.st_mode & libc::S_IFMT == libc::S_IFDIR;
+            let is_directory =
+                rustix::fs::fstat(&existing)?.st_mode & libc::S_IFMT == libc::S_IFDIR;
             if is_directory {
                 return Err(invalid("a hard link to a directory"));
             }
             replace(&parent, name)?;
             // Through the descriptor that was checked: nobody else writes here, but then nobody has to be trusted.
-            let via = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&existing));
+            let via = format!(
+                "/proc/self/fd/{}",
+                std::os::fd::AsRawFd::as_raw_fd(&existing)
+            );
             linkat(CWD, &*via, &parent, name, AtFlags::SYMLINK_FOLLOW)?;
             return Ok(());
         }
         EntryType::Fifo => {
             replace(&parent, name)?;
-            rustix::fs::mknodat(&parent, name, rustix::fs::FileType::Fifo, Mode::from_raw_mode(mode), 0)?;
+            rustix::fs::mknodat(
+                &parent,
+                name,
+                rustix::fs::FileType::Fifo,
+                Mode::from_raw_mode(mode),
+                0,
+            )?;
             // Again, because the process's mask was in the way. It is no link: we made it.
             rustix::fs::chmodat(&parent, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
         }
@@ -192,7 +239,13 @@ fn unpack_entry(
         EntryType::Char | EntryType::Block => return Ok(()),
         other => return Err(invalid(format!("an entry of the unknown type {other:?}"))),
     }
-    chownat(&parent, name, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)), AtFlags::SYMLINK_NOFOLLOW)?;
+    chownat(
+        &parent,
+        name,
+        Some(Uid::from_raw(uid)),
+        Some(Gid::from_raw(gid)),
+        AtFlags::SYMLINK_NOFOLLOW,
+    )?;
     if kind == EntryType::Directory {
         directories.push((path.to_vec(), mode));
     }
@@ -201,12 +254,17 @@ fn unpack_entry(
 
 fn open(root: &OwnedFd, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve).map_err(|error| match error {
-        rustix::io::Errno::LOOP | rustix::io::Errno::XDEV | rustix::io::Errno::NOTDIR => {
-            invalid(format!("`{}` goes through a symbolic link", String::from_utf8_lossy(path)))
-        }
-        error => error.into(),
-    })
+    openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve).map_err(
+        |error| match error {
+            rustix::io::Errno::LOOP | rustix::io::Errno::XDEV | rustix::io::Errno::NOTDIR => {
+                invalid(format!(
+                    "`{}` goes through a symbolic link",
+                    String::from_utf8_lossy(path)
+                ))
+            }
+            error => error.into(),
+        },
+    )
 }
 
 fn make_parents(root: &OwnedFd, path: &[u8]) -> io::Result<OwnedFd> {
@@ -215,7 +273,12 @@ fn make_parents(root: &OwnedFd, path: &[u8]) -> io::Result<OwnedFd> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         other => return other,
     }
-    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([path.len()]);
+    let ends = path
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'/')
+        .map(|(at, _)| at)
+        .chain([path.len()]);
     for end in ends {
         let (parent, name) = match path[..end].iter().rposition(|byte| *byte == b'/') {
             Some(slash) => (&path[..slash], &path[slash + 1..end]),
@@ -240,11 +303,16 @@ fn replace(parent: &OwnedFd, name: &[u8]) -> io::Result<()> {
 
 /// Capabilities and user attributes; the overlay's own and everything else would be a trick.
 fn attributes(entry: &mut Entry<'_, impl Read>, file: &File) -> io::Result<()> {
-    let Some(extensions) = entry.pax_extensions()? else { return Ok(()) };
+    let Some(extensions) = entry.pax_extensions()? else {
+        return Ok(());
+    };
     for extension in extensions {
         let extension = extension?;
-        let Some(name) = extension.key_bytes().strip_prefix(b"SCHILY.xattr.") else { continue };
-        let wanted = (name.starts_with(b"user.") && !name.starts_with(b"user.overlay.")) || name == b"security.capability";
+        let Some(name) = extension.key_bytes().strip_prefix(b"SCHILY.xattr.") else {
+            continue;
+        };
+        let wanted = (name.starts_with(b"user.") && !name.starts_with(b"user.overlay."))
+            || name == b"security.capability";
         if wanted {
             fsetxattr(file, name, extension.value_bytes(), XattrFlags::empty())?;
         }

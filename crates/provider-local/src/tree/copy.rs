@@ -9,8 +9,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use camino::Utf8Path;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid, chmodat, chownat, copy_file_range, linkat,
-    mkdirat, mknodat, openat, readlinkat, seek, symlinkat, utimensat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid, chmodat,
+    chownat, copy_file_range, linkat, mkdirat, mknodat, openat, readlinkat, seek, symlinkat,
+    utimensat,
 };
 
 use super::walk::{Visitor, open_directory, walk};
@@ -27,7 +28,10 @@ pub(crate) fn copy_opened(source: OwnedFd, to: &Utf8Path) -> io::Result<()> {
     mkdirat(CWD, to.as_std_path(), Mode::from(0o700))?;
     let top = open_directory(CWD, to.as_std_path())?;
     let duplicate = source.try_clone()?;
-    let mut copier = Copier { targets: vec![(top, stat, duplicate)], links: HashMap::new() };
+    let mut copier = Copier {
+        targets: vec![(top, stat, duplicate)],
+        links: HashMap::new(),
+    };
     walk(source, &mut copier)
 }
 
@@ -39,7 +43,13 @@ struct Copier {
 }
 
 impl Visitor for Copier {
-    fn entry(&mut self, parent: &OwnedFd, name: &CStr, path: &[u8], stat: &Stat) -> io::Result<bool> {
+    fn entry(
+        &mut self,
+        parent: &OwnedFd,
+        name: &CStr,
+        path: &[u8],
+        stat: &Stat,
+    ) -> io::Result<bool> {
         let target = &self.targets.last().expect("the top is never left early").0;
         let kind = FileType::from_raw_mode(stat.st_mode);
         if kind != FileType::Directory && stat.st_nlink > 1 {
@@ -75,13 +85,27 @@ impl Visitor for Copier {
             }
             FileType::Socket => return Ok(false),
             FileType::Fifo | FileType::CharacterDevice | FileType::BlockDevice => {
-                mknodat(target, name, kind, Mode::from_raw_mode(stat.st_mode), stat.st_rdev)?;
+                mknodat(
+                    target,
+                    name,
+                    kind,
+                    Mode::from_raw_mode(stat.st_mode),
+                    stat.st_rdev,
+                )?;
                 own(target, name, stat)?;
                 // Again, because the process's mask was in the way. It is no link: we made it.
-                chmodat(target, name, Mode::from_raw_mode(stat.st_mode), AtFlags::empty())?;
+                chmodat(
+                    target,
+                    name,
+                    Mode::from_raw_mode(stat.st_mode),
+                    AtFlags::empty(),
+                )?;
             }
             other => {
-                return Err(io::Error::other(format!("{} is a {other:?}", String::from_utf8_lossy(path))));
+                return Err(io::Error::other(format!(
+                    "{} is a {other:?}",
+                    String::from_utf8_lossy(path)
+                )));
             }
         }
         times(target, name, stat)?;
@@ -90,7 +114,11 @@ impl Visitor for Copier {
 
     fn leave(&mut self, _: &OwnedFd, _: &[u8]) -> io::Result<()> {
         let (directory, stat, source) = self.targets.pop().expect("entered before it is left");
-        rustix::fs::fchown(&directory, Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)))?;
+        rustix::fs::fchown(
+            &directory,
+            Some(Uid::from_raw(stat.st_uid)),
+            Some(Gid::from_raw(stat.st_gid)),
+        )?;
         xattr::copy(&source, &directory)?;
         rustix::fs::fchmod(&directory, Mode::from_raw_mode(stat.st_mode))?;
         Ok(rustix::fs::futimens(&directory, &timestamps(&stat))?)
@@ -98,7 +126,12 @@ impl Visitor for Copier {
 }
 
 fn copy_file(parent: &OwnedFd, target: &OwnedFd, name: &CStr, stat: &Stat) -> io::Result<()> {
-    let from = openat(parent, name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOATIME, Mode::empty())?;
+    let from = openat(
+        parent,
+        name,
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOATIME,
+        Mode::empty(),
+    )?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let to = openat(target, name, flags, Mode::from(0o600))?;
     let size = u64::try_from(stat.st_size).unwrap_or(0);
@@ -107,7 +140,11 @@ fn copy_file(parent: &OwnedFd, target: &OwnedFd, name: &CStr, stat: &Stat) -> io
         copy_data(&from, &to, size)?;
     }
     // Owner first: changing it clears set-uid bits and capabilities.
-    rustix::fs::fchown(&to, Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)))?;
+    rustix::fs::fchown(
+        &to,
+        Some(Uid::from_raw(stat.st_uid)),
+        Some(Gid::from_raw(stat.st_gid)),
+    )?;
     rustix::fs::fchmod(&to, Mode::from_raw_mode(stat.st_mode))?;
     xattr::copy(&from, &to)
 }
@@ -137,13 +174,17 @@ fn copy_extent(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> io::Result
             Ok(0) => return Ok(()),
             Ok(_) => {}
             // Between file systems, as when flattening an overlay, through our own memory.
-            Err(rustix::io::Errno::XDEV | rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => break,
+            Err(
+                rustix::io::Errno::XDEV | rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP,
+            ) => break,
             Err(error) => return Err(error.into()),
         }
     }
     let mut buffer = vec![0u8; 256 << 10];
     while source < end {
-        let wanted = usize::try_from(end - source).unwrap_or(usize::MAX).min(buffer.len());
+        let wanted = usize::try_from(end - source)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
         let read = rustix::io::pread(from, &mut buffer[..wanted], source)?;
         if read == 0 {
             return Ok(());
@@ -159,15 +200,29 @@ fn copy_extent(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> io::Result
 
 fn own(target: &OwnedFd, name: &CStr, stat: &Stat) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-    Ok(chownat(target, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
+    Ok(chownat(
+        target,
+        name,
+        Some(uid),
+        Some(gid),
+        AtFlags::SYMLINK_NOFOLLOW,
+    )?)
 }
 
 fn times(target: impl AsFd, name: &CStr, stat: &Stat) -> io::Result<()> {
-    Ok(utimensat(target, name, &timestamps(stat), AtFlags::SYMLINK_NOFOLLOW)?)
+    Ok(utimensat(
+        target,
+        name,
+        &timestamps(stat),
+        AtFlags::SYMLINK_NOFOLLOW,
+    )?)
 }
 
 fn timestamps(stat: &Stat) -> Timestamps {
-    let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: i64::try_from(nanoseconds).unwrap_or(0) };
+    let time = |seconds, nanoseconds| Timespec {
+        tv_sec: seconds,
+        tv_nsec: i64::try_from(nanoseconds).unwrap_or(0),
+    };
     Timestamps {
         last_access: time(stat.st_atime, stat.st_atime_nsec),
         last_modification: time(stat.st_mtime, stat.st_mtime_nsec),

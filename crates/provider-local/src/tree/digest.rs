@@ -16,7 +16,12 @@ use crate::snapshot::Digest;
 /// The digest of an open tree.
 pub(crate) fn digest(top: OwnedFd) -> io::Result<Digest> {
     let stat = rustix::fs::fstat(&top)?;
-    let mut digester = Digester { hash: blake3::Hasher::new(), bytes: 0, files: 0, links: HashMap::new() };
+    let mut digester = Digester {
+        hash: blake3::Hasher::new(),
+        bytes: 0,
+        files: 0,
+        links: HashMap::new(),
+    };
     digester.hash.update(b"nacre tree 1\n");
     digester.properties(b".", &stat);
     digester.attributes(&top)?;
@@ -39,7 +44,9 @@ struct Digester {
 impl Digester {
     /// Every field is preceded by its length, so that no two trees can look alike.
     fn field(&mut self, bytes: &[u8]) {
-        self.hash.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+        self.hash
+            .update(&(bytes.len() as u64).to_le_bytes())
+            .update(bytes);
     }
 
     fn properties(&mut self, path: &[u8], stat: &Stat) {
@@ -53,7 +60,8 @@ impl Digester {
         let mut names = xattr::names(file)?;
         names.retain(|name| {
             let name = name.to_bytes();
-            (name.starts_with(b"user.") && !name.starts_with(b"user.overlay.")) || name == b"security.capability"
+            (name.starts_with(b"user.") && !name.starts_with(b"user.overlay."))
+                || name == b"security.capability"
         });
         names.sort();
         self.hash.update(&(names.len() as u64).to_le_bytes());
@@ -67,7 +75,13 @@ impl Digester {
 }
 
 impl Visitor for Digester {
-    fn entry(&mut self, parent: &OwnedFd, name: &CStr, path: &[u8], stat: &Stat) -> io::Result<bool> {
+    fn entry(
+        &mut self,
+        parent: &OwnedFd,
+        name: &CStr,
+        path: &[u8],
+        stat: &Stat,
+    ) -> io::Result<bool> {
         let kind = FileType::from_raw_mode(stat.st_mode);
         // A copy or an export leaves sockets out, so they are not part of what is kept.
         if kind == FileType::Socket {

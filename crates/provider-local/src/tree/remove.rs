@@ -32,7 +32,12 @@ pub(crate) fn remove(path: &Utf8Path) -> io::Result<()> {
                 // An empty one goes at once; most are.
                 if unlinkat(&directory, &*inner, AtFlags::REMOVEDIR).is_err() {
                     moved += 1;
-                    renameat(&directory, &*inner, &top, format!(".nacre-{}-{moved}", std::process::id()))?;
+                    renameat(
+                        &directory,
+                        &*inner,
+                        &top,
+                        format!(".nacre-{}-{moved}", std::process::id()),
+                    )?;
                 }
             }
             unlinkat(&top, &*name, AtFlags::REMOVEDIR)?;

@@ -8,8 +8,12 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat
 /// One descriptor is held for each level.
 const MAX_DEPTH: usize = 1000;
 
-pub(crate) fn open_directory(at: impl std::os::fd::AsFd, path: impl rustix::path::Arg) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOATIME;
+pub(crate) fn open_directory(
+    at: impl std::os::fd::AsFd,
+    path: impl rustix::path::Arg,
+) -> io::Result<OwnedFd> {
+    let flags =
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOATIME;
     Ok(openat(at, path, flags, Mode::empty())?)
 }
 
@@ -32,7 +36,13 @@ pub(crate) fn list(directory: &OwnedFd) -> io::Result<Vec<(CString, Stat)>> {
 /// What a walk does at each step. The path is relative to the top, without a leading slash.
 pub(crate) trait Visitor {
     /// Called with the directory that holds the entry. For a directory, says whether to go in.
-    fn entry(&mut self, parent: &OwnedFd, name: &CStr, path: &[u8], stat: &Stat) -> io::Result<bool>;
+    fn entry(
+        &mut self,
+        parent: &OwnedFd,
+        name: &CStr,
+        path: &[u8],
+        stat: &Stat,
+    ) -> io::Result<bool>;
     /// All of a directory has been seen.
     fn leave(&mut self, _directory: &OwnedFd, _path: &[u8]) -> io::Result<()> {
         Ok(())
@@ -48,7 +58,11 @@ struct Level {
 /// Depth first, in order of names.
 pub(crate) fn walk(top: OwnedFd, visitor: &mut impl Visitor) -> io::Result<()> {
     let mut path: Vec<u8> = Vec::new();
-    let mut levels = vec![Level { entries: list(&top)?.into_iter(), directory: top, path_length: 0 }];
+    let mut levels = vec![Level {
+        entries: list(&top)?.into_iter(),
+        directory: top,
+        path_length: 0,
+    }];
     while let Some(level) = levels.last_mut() {
         path.truncate(level.path_length);
         let Some((name, stat)) = level.entries.next() else {
@@ -63,11 +77,17 @@ pub(crate) fn walk(top: OwnedFd, visitor: &mut impl Visitor) -> io::Result<()> {
         let go_in = visitor.entry(&level.directory, &name, &path, &stat)?;
         if go_in && FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
             if levels.len() >= MAX_DEPTH {
-                return Err(io::Error::other(format!("directories are nested deeper than {MAX_DEPTH}")));
+                return Err(io::Error::other(format!(
+                    "directories are nested deeper than {MAX_DEPTH}"
+                )));
             }
             let directory = open_directory(&levels.last().expect("not empty").directory, &*name)?;
             let entries = list(&directory)?.into_iter();
-            levels.push(Level { directory, entries, path_length: path.len() });
+            levels.push(Level {
+                directory,
+                entries,
+                path_length: path.len(),
+            });
         }
     }
     Ok(())

@@ -24,7 +24,10 @@ pub(super) fn names(file: &OwnedFd) -> io::Result<Vec<CString>> {
 }
 
 fn split(list: &[u8]) -> Vec<CString> {
-    list.split(|byte| *byte == 0).filter(|name| !name.is_empty()).filter_map(|name| CString::new(name).ok()).collect()
+    list.split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+        .filter_map(|name| CString::new(name).ok())
+        .collect()
 }
 
 pub(super) fn value(file: &OwnedFd, name: &CStr) -> io::Result<Vec<u8>> {

@@ -17,8 +17,13 @@ impl OnThisMachine {
     async fn new() -> Self {
         let home = TestHome::new("contract");
         let probe = testkit::probe_path().expect("the probe is built");
-        let planted = plant(&home.open(), Origin::Bare, &probe).await.expect("the probe can be planted");
-        Self { home, origin: Origin::Snapshot(planted) }
+        let planted = plant(&home.open(), Origin::Bare, &probe)
+            .await
+            .expect("the probe can be planted");
+        Self {
+            home,
+            origin: Origin::Snapshot(planted),
+        }
     }
 }
 

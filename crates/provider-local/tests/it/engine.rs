@@ -6,13 +6,17 @@ use std::time::Duration;
 use model::{ByteCount, SnapshotId};
 use nacre_provider_local::{Config, Local};
 use provider::{
-    ExecSpec, Forward, Kept, Origin, Provider as _, ProviderError, SandboxId, SandboxSpec, SandboxState,
+    ExecSpec, Forward, Kept, Origin, Provider as _, ProviderError, SandboxId, SandboxSpec,
+    SandboxState,
 };
 
 use crate::home::TestHome;
 
 async fn sh(local: &Local, id: SandboxId, script: &str) -> String {
-    let exec = local.exec(id, ExecSpec::new(["sh", "-c", script])).await.expect("it starts");
+    let exec = local
+        .exec(id, ExecSpec::new(["sh", "-c", script]))
+        .await
+        .expect("it starts");
     let finished = exec.finish().await.expect("it ends");
     let stderr = String::from_utf8_lossy(&finished.stderr).into_owned();
     assert_eq!(finished.exit.code, 0, "{script}: {stderr}");
@@ -20,17 +24,28 @@ async fn sh(local: &Local, id: SandboxId, script: &str) -> String {
 }
 
 async fn bare(local: &Local) -> SandboxId {
-    local.create(&SandboxSpec::from(Origin::Bare)).await.expect("a sandbox").id
+    local
+        .create(&SandboxSpec::from(Origin::Bare))
+        .await
+        .expect("a sandbox")
+        .id
 }
 
 async fn from(local: &Local, snapshot: &SnapshotId) -> SandboxId {
     let spec = SandboxSpec::from(Origin::Snapshot(snapshot.clone()));
-    local.create(&spec).await.expect("a sandbox from the snapshot").id
+    local
+        .create(&spec)
+        .await
+        .expect("a sandbox from the snapshot")
+        .id
 }
 
 async fn state(local: &Local, id: SandboxId) -> SandboxState {
     let all = local.list(&[]).await.expect("a list");
-    all.into_iter().find(|s| s.id == id).expect("it is listed").state
+    all.into_iter()
+        .find(|s| s.id == id)
+        .expect("it is listed")
+        .state
 }
 
 /// Waits until a sandbox is in a state; the deadline is generous because tests share two cores.
@@ -48,14 +63,29 @@ async fn until(local: &Local, id: SandboxId, wanted: &SandboxState) {
 async fn a_sandbox_over_its_disk_limit_is_frozen_and_says_why() {
     let home = TestHome::new("disk-limit");
     let local = home.open();
-    let spec = SandboxSpec { disk: Some(ByteCount::new(4 << 20)), ..SandboxSpec::from(Origin::Bare) };
+    let spec = SandboxSpec {
+        disk: Some(ByteCount::new(4 << 20)),
+        ..SandboxSpec::from(Origin::Bare)
+    };
     let id = local.create(&spec).await.expect("a sandbox").id;
     sh(&local, id, "head -c 16M /dev/zero > /root/large").await;
     until(&local, id, &SandboxState::Paused { kept: Kept::Memory }).await;
-    assert_eq!(local.show(id).await.expect("it is shown").reason.as_deref(), Some("disk_limit"));
-    let refused = local.exec(id, ExecSpec::new(["true"])).await.expect_err("it is frozen");
-    assert!(matches!(refused, ProviderError::Refused { .. }), "{refused}");
-    local.resume(id).await.expect("a person may let it go on, to tidy up");
+    assert_eq!(
+        local.show(id).await.expect("it is shown").reason.as_deref(),
+        Some("disk_limit")
+    );
+    let refused = local
+        .exec(id, ExecSpec::new(["true"]))
+        .await
+        .expect_err("it is frozen");
+    assert!(
+        matches!(refused, ProviderError::Refused { .. }),
+        "{refused}"
+    );
+    local
+        .resume(id)
+        .await
+        .expect("a person may let it go on, to tidy up");
     sh(&local, id, "rm /root/large").await;
     home.clear().await;
 }
@@ -63,10 +93,18 @@ async fn a_sandbox_over_its_disk_limit_is_frozen_and_says_why() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_sandbox_goes_to_disk_after_a_time_and_comes_back_from_it() {
     let home = TestHome::new("to-disk");
-    let config = Config { to_disk_after: Duration::from_millis(300), ..Config::at(home.path.clone()) };
+    let config = Config {
+        to_disk_after: Duration::from_millis(300),
+        ..Config::at(home.path.clone())
+    };
     let local = Local::open(&config).expect("the home opens");
     let id = bare(&local).await;
-    sh(&local, id, "echo pearl > /root/kept; echo gone > /dev/shm/memory").await;
+    sh(
+        &local,
+        id,
+        "echo pearl > /root/kept; echo gone > /dev/shm/memory",
+    )
+    .await;
     assert_eq!(local.pause(id).await.expect("it pauses").kept, Kept::Memory);
     until(&local, id, &SandboxState::Paused { kept: Kept::Disk }).await;
     let resumed = local.resume(id).await.expect("it resumes");
@@ -89,12 +127,21 @@ async fn a_forwarded_port_leads_from_inside_to_the_host() {
         stream.write_all(b"from the host: ").expect("an answer");
         stream.write_all(&asked).expect("an answer");
     });
-    let spec = SandboxSpec { forwards: vec![Forward { port: 8080, to }], ..SandboxSpec::from(Origin::Bare) };
+    let spec = SandboxSpec {
+        forwards: vec![Forward { port: 8080, to }],
+        ..SandboxSpec::from(Origin::Bare)
+    };
     let id = local.create(&spec).await.expect("a sandbox").id;
     let script = "exec 3<>/dev/tcp/127.0.0.1/8080; printf pearl >&3; cat <&3";
-    let exec = local.exec(id, ExecSpec::new(["bash", "-c", script])).await.expect("it starts");
+    let exec = local
+        .exec(id, ExecSpec::new(["bash", "-c", script]))
+        .await
+        .expect("it starts");
     let finished = exec.finish().await.expect("it ends");
-    assert_eq!(String::from_utf8_lossy(&finished.stdout), "from the host: pearl");
+    assert_eq!(
+        String::from_utf8_lossy(&finished.stdout),
+        "from the host: pearl"
+    );
     answering.join().expect("it answered");
     home.clear().await;
 }
@@ -104,22 +151,55 @@ async fn a_deep_stack_is_flattened_and_is_still_the_same_tree() {
     let home = TestHome::new("flatten");
     let local = home.open();
     let mut id = bare(&local).await;
-    sh(&local, id, "mkdir -p /root/dir/sub; echo 0 > /root/dir/sub/file; echo gone > /root/deleted").await;
-    let mut snapshot = local.stop(id).await.expect("it stops").snapshot.expect("a snapshot");
+    sh(
+        &local,
+        id,
+        "mkdir -p /root/dir/sub; echo 0 > /root/dir/sub/file; echo gone > /root/deleted",
+    )
+    .await;
+    let mut snapshot = local
+        .stop(id)
+        .await
+        .expect("it stops")
+        .snapshot
+        .expect("a snapshot");
     // The host, the first stop, and one layer for each round; past 64 the next create flattens.
     for round in 0..63 {
         id = from(&local, &snapshot).await;
-        let script = format!("echo {round} >> /root/log; mv /root/dir /root/dir{round} && mv /root/dir{round} /root/dir; rm -f /root/deleted");
+        let script = format!(
+            "echo {round} >> /root/log; mv /root/dir /root/dir{round} && mv /root/dir{round} /root/dir; rm -f /root/deleted"
+        );
         sh(&local, id, &script).await;
-        snapshot = local.stop(id).await.expect("it stops").snapshot.expect("a snapshot");
+        snapshot = local
+            .stop(id)
+            .await
+            .expect("it stops")
+            .snapshot
+            .expect("a snapshot");
     }
     let before = local.digest_snapshot(&snapshot).await.expect("a digest");
     assert!(before.layers.len() > 64, "{}", before.layers.len());
     id = from(&local, &snapshot).await;
-    assert_eq!(local.show_snapshot(&snapshot).await.expect("it is shown").layers.len(), 1);
+    assert_eq!(
+        local
+            .show_snapshot(&snapshot)
+            .await
+            .expect("it is shown")
+            .layers
+            .len(),
+        1
+    );
     let verified = local.verify_snapshot(&snapshot).await.expect("it is read");
     assert!(verified.ok, "flattening changed the tree: {verified:?}");
-    assert_eq!(sh(&local, id, "wc -l < /root/log; cat /root/dir/sub/file; ls /root").await, "63\n0\ndir\nlog");
+    assert_eq!(
+        sh(
+            &local,
+            id,
+            "wc -l < /root/log; cat /root/dir/sub/file; ls /root"
+        )
+        .await,
+        "63\n0\ndir\nlog"
+    );
     home.clear().await;
 }
 
@@ -129,10 +209,25 @@ async fn a_flipped_bit_in_a_layer_is_found() {
     let local = home.open();
     let id = bare(&local).await;
     sh(&local, id, "echo 'mother of pearl' > /root/file").await;
-    let snapshot = local.stop(id).await.expect("it stops").snapshot.expect("a snapshot");
+    let snapshot = local
+        .stop(id)
+        .await
+        .expect("it stops")
+        .snapshot
+        .expect("a snapshot");
     let info = local.digest_snapshot(&snapshot).await.expect("a digest");
-    assert!(local.verify_snapshot(&snapshot).await.expect("it is read").ok);
-    let file = home.path.join("layers").join(&info.layers[0]).join("fs/root/file");
+    assert!(
+        local
+            .verify_snapshot(&snapshot)
+            .await
+            .expect("it is read")
+            .ok
+    );
+    let file = home
+        .path
+        .join("layers")
+        .join(&info.layers[0])
+        .join("fs/root/file");
     let mut content = std::fs::read(&file).expect("the layer's file");
     content[3] ^= 1;
     std::fs::write(&file, content).expect("the bit is flipped");
@@ -148,14 +243,35 @@ async fn the_same_disk_has_the_same_digest_under_another_id_range() {
     let local = home.open();
     let id = bare(&local).await;
     sh(&local, id, "mkdir /home/user/p; echo x > /home/user/p/f; chown -R 1000:1000 /home/user/p; chmod 4750 /home/user/p/f").await;
-    let first = local.snapshot(id, None).await.expect("a snapshot").snapshot.expect("an id");
+    let first = local
+        .snapshot(id, None)
+        .await
+        .expect("a snapshot")
+        .snapshot
+        .expect("an id");
     let fork = local.fork(id, 1).await.expect("a fork").remove(0).id;
-    let ranges = (local.show(id).await.expect("shown").first_id, local.show(fork).await.expect("shown").first_id);
+    let ranges = (
+        local.show(id).await.expect("shown").first_id,
+        local.show(fork).await.expect("shown").first_id,
+    );
     assert_ne!(ranges.0, ranges.1);
-    let second = local.stop(fork).await.expect("it stops").snapshot.expect("a snapshot");
+    let second = local
+        .stop(fork)
+        .await
+        .expect("it stops")
+        .snapshot
+        .expect("a snapshot");
     let digests = (
-        local.digest_snapshot(&first).await.expect("a digest").digest,
-        local.digest_snapshot(&second).await.expect("a digest").digest,
+        local
+            .digest_snapshot(&first)
+            .await
+            .expect("a digest")
+            .digest,
+        local
+            .digest_snapshot(&second)
+            .await
+            .expect("a digest")
+            .digest,
     );
     assert!(digests.0.is_some());
     assert_eq!(digests.0, digests.1);
@@ -167,8 +283,16 @@ async fn a_snapshot_that_rests_on_another_hosts_usr_is_refused() {
     let home = TestHome::new("other-host");
     let local = home.open();
     let id = bare(&local).await;
-    let snapshot = local.stop(id).await.expect("it stops").snapshot.expect("a snapshot");
-    let path = home.path.join("snapshots").join(format!("{}.json", snapshot.id));
+    let snapshot = local
+        .stop(id)
+        .await
+        .expect("it stops")
+        .snapshot
+        .expect("a snapshot");
+    let path = home
+        .path
+        .join("snapshots")
+        .join(format!("{}.json", snapshot.id));
     let text = std::fs::read_to_string(&path).expect("the record");
     let mut record: serde_json::Value = serde_json::from_str(&text).expect("a record");
     record["host"] = "another".into();
@@ -183,14 +307,30 @@ async fn a_snapshot_that_rests_on_another_hosts_usr_is_refused() {
 async fn removing_the_last_that_needs_a_layer_removes_the_layer() {
     let home = TestHome::new("layers");
     let local = home.open();
-    let layers = || std::fs::read_dir(home.path.join("layers")).expect("the layers").count();
+    let layers = || {
+        std::fs::read_dir(home.path.join("layers"))
+            .expect("the layers")
+            .count()
+    };
     let id = bare(&local).await;
     let skeleton = layers();
     sh(&local, id, "echo x > /root/x").await;
-    let snapshot = local.stop(id).await.expect("it stops").snapshot.expect("a snapshot");
+    let snapshot = local
+        .stop(id)
+        .await
+        .expect("it stops")
+        .snapshot
+        .expect("a snapshot");
     let child = from(&local, &snapshot).await;
-    local.delete_snapshot(&snapshot).await.expect("it is deleted");
-    assert_eq!(sh(&local, child, "cat /root/x").await, "x", "its child still has what it needs");
+    local
+        .delete_snapshot(&snapshot)
+        .await
+        .expect("it is deleted");
+    assert_eq!(
+        sh(&local, child, "cat /root/x").await,
+        "x",
+        "its child still has what it needs"
+    );
     assert_eq!(layers(), skeleton + 1);
     local.remove(child).await.expect("it is removed");
     assert_eq!(layers(), skeleton);
@@ -207,21 +347,45 @@ async fn a_root_file_system_comes_from_a_directory_and_from_a_tar() {
     let probe = testkit::probe_path().expect("the probe");
     // A dynamic program needs its libraries; the runner itself is static and needs nothing.
     std::fs::copy(&probe, source.join("bin/probe")).expect("the probe is copied");
-    for library in ["/lib/x86_64-linux-gnu/libc.so.6", "/lib/x86_64-linux-gnu/libgcc_s.so.1", "/lib64/ld-linux-x86-64.so.2"] {
+    for library in [
+        "/lib/x86_64-linux-gnu/libc.so.6",
+        "/lib/x86_64-linux-gnu/libgcc_s.so.1",
+        "/lib64/ld-linux-x86-64.so.2",
+    ] {
         let to = source.join(library.trim_start_matches('/'));
         std::fs::create_dir_all(to.parent().expect("a parent")).expect("a directory");
         std::fs::copy(library, to).expect("a library is copied");
     }
     let tar = source.with_extension("tar.gz");
-    let packed = std::process::Command::new("tar").args(["-C", source.as_str(), "-czf", tar.as_str(), "."]).status();
+    let packed = std::process::Command::new("tar")
+        .args(["-C", source.as_str(), "-czf", tar.as_str(), "."])
+        .status();
     assert!(packed.expect("tar runs").success());
     let mut digests = Vec::new();
     for path in [&source, &tar, &tar] {
-        let id = local.create(&SandboxSpec::from(Origin::Rootfs(path.into()))).await.expect("a sandbox").id;
-        let exec = local.exec(id, ExecSpec::new(["/bin/probe", "exit", "7"])).await.expect("it starts");
+        let id = local
+            .create(&SandboxSpec::from(Origin::Rootfs(path.into())))
+            .await
+            .expect("a sandbox")
+            .id;
+        let exec = local
+            .exec(id, ExecSpec::new(["/bin/probe", "exit", "7"]))
+            .await
+            .expect("it starts");
         assert_eq!(exec.finish().await.expect("it ends").exit.code, 7);
-        let snapshot = local.stop(id).await.expect("it stops").snapshot.expect("a snapshot");
-        digests.push(local.digest_snapshot(&snapshot).await.expect("a digest").digest);
+        let snapshot = local
+            .stop(id)
+            .await
+            .expect("it stops")
+            .snapshot
+            .expect("a snapshot");
+        digests.push(
+            local
+                .digest_snapshot(&snapshot)
+                .await
+                .expect("a digest")
+                .digest,
+        );
     }
     assert_eq!(digests[0], digests[1]);
     assert_eq!(digests[1], digests[2]);

@@ -1,8 +1,8 @@
 //! A home that goes away with its test, sandboxes and all.
 
 use camino::Utf8PathBuf;
-use provider::Provider as _;
 use nacre_provider_local::{Config, Local};
+use provider::Provider as _;
 
 #[derive(Debug)]
 pub(crate) struct TestHome {
@@ -11,7 +11,10 @@ pub(crate) struct TestHome {
 
 impl TestHome {
     pub(crate) fn new(name: &str) -> Self {
-        assert!(rustix::process::geteuid().is_root(), "the local engine's tests run sandboxes and need root");
+        assert!(
+            rustix::process::geteuid().is_root(),
+            "the local engine's tests run sandboxes and need root"
+        );
         let path = Utf8PathBuf::from(format!("/tmp/nacre-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         Self { path }
@@ -24,7 +27,10 @@ impl TestHome {
     pub(crate) async fn clear(&self) {
         let local = self.open();
         for sandbox in local.list(&[]).await.expect("the sandboxes can be listed") {
-            local.remove(sandbox.id).await.expect("a sandbox can be removed");
+            local
+                .remove(sandbox.id)
+                .await
+                .expect("a sandbox can be removed");
         }
         std::fs::remove_dir_all(&self.path).expect("the home can be removed");
     }

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use model::ByteCount;
 use nacre_provider_local::Local;
 use provider::{
-    ExecInput, ExecOutput, ExecSpec, FileEntry, FileKind, Origin, Provider as _, SandboxId, SandboxSpec, files_from,
+    ExecInput, ExecOutput, ExecSpec, FileEntry, FileKind, Origin, Provider as _, SandboxId,
+    SandboxSpec, files_from,
 };
 
 use crate::home::TestHome;
@@ -18,7 +19,13 @@ use crate::home::TestHome;
 const INTRUDER: &str = "/opt/nacre-intruder";
 
 /// Mounts that a sandbox on the host's `/usr` has beyond those of every sandbox.
-const EXPECTED_MOUNTS: [&str; 5] = ["/usr", "/etc/hostname", "/etc/hosts", "/etc/machine-id", "/etc/resolv.conf"];
+const EXPECTED_MOUNTS: [&str; 5] = [
+    "/usr",
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/machine-id",
+    "/etc/resolv.conf",
+];
 
 /// Things of the host that nobody inside may see.
 struct Canaries {
@@ -36,7 +43,10 @@ impl Canaries {
         let file = camino::Utf8PathBuf::from(format!("{}-canary", home.path));
         std::fs::write(&file, "canary").expect("the canary can be written");
         Self {
-            sleeper: Command::new("sleep").arg("98765").spawn().expect("sleep runs"),
+            sleeper: Command::new("sleep")
+                .arg("98765")
+                .spawn()
+                .expect("sleep runs"),
             port: TcpListener::bind("127.0.0.1:0").expect("a port"),
             _socket: UnixListener::bind_addr(&address).expect("the abstract socket"),
             socket_name,
@@ -45,14 +55,22 @@ impl Canaries {
     }
 
     fn arguments(&self, home: &TestHome) -> Vec<String> {
-        let mut arguments: Vec<String> = ["--inside", "--canary-cmdline", "98765"].map(str::to_owned).into();
+        let mut arguments: Vec<String> = ["--inside", "--canary-cmdline", "98765"]
+            .map(str::to_owned)
+            .into();
         let host = rustix::system::uname();
         let pairs = [
             ("--canary-file", self.file.to_string()),
             ("--canary-pid", self.sleeper.id().to_string()),
-            ("--canary-name", host.nodename().to_string_lossy().into_owned()),
+            (
+                "--canary-name",
+                host.nodename().to_string_lossy().into_owned(),
+            ),
             ("--abstract-socket", self.socket_name.clone()),
-            ("--host-port", self.port.local_addr().expect("bound").port().to_string()),
+            (
+                "--host-port",
+                self.port.local_addr().expect("bound").port().to_string(),
+            ),
             ("--layer-dir", home.path.to_string()),
         ];
         for (name, value) in pairs {
@@ -82,9 +100,18 @@ async fn sandbox_with_intruder(local: &Local) -> SandboxId {
     };
     let id = local.create(&spec).await.expect("a sandbox").id;
     let intruder = testkit::program_path("nacre-intruder").expect("the intruder is built");
-    let entry = FileEntry { path: b"nacre-intruder".to_vec(), kind: FileKind::File, mode: 0o755, uid: None, gid: None };
+    let entry = FileEntry {
+        path: b"nacre-intruder".to_vec(),
+        kind: FileKind::File,
+        mode: 0o755,
+        uid: None,
+        gid: None,
+    };
     let content = Bytes::from(std::fs::read(intruder).expect("the intruder can be read"));
-    local.write_files(id, b"/opt", None, files_from(vec![(entry, content)])).await.expect("it is written");
+    local
+        .write_files(id, b"/opt", None, files_from(vec![(entry, content)]))
+        .await
+        .expect("it is written");
     id
 }
 
@@ -96,13 +123,34 @@ async fn nothing_gives(name: &str, user: &str, extra: &[&str]) {
     let mut argv = vec![INTRUDER.to_owned()];
     argv.extend(canaries.arguments(&home));
     argv.extend(extra.iter().map(|e| (*e).to_owned()));
-    let spec = ExecSpec { user: Some(user.to_owned()), ..ExecSpec::new(argv) };
-    let finished = local.exec(id, spec).await.expect("it starts").finish().await.expect("it ends");
+    let spec = ExecSpec {
+        user: Some(user.to_owned()),
+        ..ExecSpec::new(argv)
+    };
+    let finished = local
+        .exec(id, spec)
+        .await
+        .expect("it starts")
+        .finish()
+        .await
+        .expect("it ends");
     home.clear().await;
     let lines = String::from_utf8_lossy(&finished.stdout).into_owned();
-    let broken: Vec<&str> = lines.lines().filter(|line| line.contains("\"held\":false")).collect();
-    assert!(broken.is_empty(), "attempts that got through:\n{}", broken.join("\n"));
-    assert_eq!(finished.exit.code, 0, "{}", String::from_utf8_lossy(&finished.stderr));
+    let broken: Vec<&str> = lines
+        .lines()
+        .filter(|line| line.contains("\"held\":false"))
+        .collect();
+    assert!(
+        broken.is_empty(),
+        "attempts that got through:\n{}",
+        broken.join("\n")
+    );
+    assert_eq!(
+        finished.exit.code,
+        0,
+        "{}",
+        String::from_utf8_lossy(&finished.stderr)
+    );
     assert!(lines.lines().count() > 100, "the whole corpus ran: {lines}");
 }
 
@@ -120,40 +168,71 @@ async fn a_hostile_user_gets_nowhere() {
 async fn one_sandbox_cannot_use_up_what_another_needs() {
     let home = TestHome::new("sealed-budgets");
     let local = home.open();
-    let (greedy, modest) = (sandbox_with_intruder(&local).await, sandbox_with_intruder(&local).await);
+    let (greedy, modest) = (
+        sandbox_with_intruder(&local).await,
+        sandbox_with_intruder(&local).await,
+    );
     let hoard = ["--inside", "--hold", "--only", "budgets/"];
     let spec = |argv: &[&str]| ExecSpec::new(std::iter::once(INTRUDER).chain(argv.iter().copied()));
     let mut holding = local.exec(greedy, spec(&hoard)).await.expect("it starts");
     // It has taken all it can once it has reported every budget; it holds them until its input ends.
     let mut reported = String::new();
     while !reported.contains("budgets/locked-memory") {
-        match holding.output.recv().await.expect("it goes on").expect("its output comes") {
+        match holding
+            .output
+            .recv()
+            .await
+            .expect("it goes on")
+            .expect("its output comes")
+        {
             ExecOutput::Stdout(bytes) => reported.push_str(&String::from_utf8_lossy(&bytes)),
             ExecOutput::Stderr(_) => {}
             ExecOutput::Exit(exit) => panic!("it ended early: {exit:?}\n{reported}"),
         }
     }
     let free = ["--inside", "--only", "budgets/"];
-    let other = local.exec(modest, spec(&free)).await.expect("it starts").finish().await.expect("it ends");
+    let other = local
+        .exec(modest, spec(&free))
+        .await
+        .expect("it starts")
+        .finish()
+        .await
+        .expect("it ends");
     let third = local.create(&SandboxSpec::from(Origin::Bare)).await;
     let _ = holding.input.send(ExecInput::Eof).await;
     drop(holding);
     home.clear().await;
     third.expect("another sandbox can still be made");
     let lines = String::from_utf8_lossy(&other.stdout).into_owned();
-    assert_eq!(other.exit.code, 0, "the other sandbox lacks something:\n{lines}");
+    assert_eq!(
+        other.exit.code, 0,
+        "the other sandbox lacks something:\n{lines}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_runner_cannot_be_read_and_no_descriptor_leaks() {
     let home = TestHome::new("sealed-runner");
     let local = home.open();
-    let id = local.create(&SandboxSpec::from(Origin::Bare)).await.expect("a sandbox").id;
-    let script = "cat /run/nacre/nacre-runner; cat /proc/1/environ; ls /proc/1/fd; ls /proc/self/fd | wc -l";
-    let finished =
-        local.exec(id, ExecSpec::new(["sh", "-c", script])).await.expect("it starts").finish().await.expect("it ends");
+    let id = local
+        .create(&SandboxSpec::from(Origin::Bare))
+        .await
+        .expect("a sandbox")
+        .id;
+    let script =
+        "cat /run/nacre/nacre-runner; cat /proc/1/environ; ls /proc/1/fd; ls /proc/self/fd | wc -l";
+    let finished = local
+        .exec(id, ExecSpec::new(["sh", "-c", script]))
+        .await
+        .expect("it starts")
+        .finish()
+        .await
+        .expect("it ends");
     home.clear().await;
-    let (stdout, stderr) = (String::from_utf8_lossy(&finished.stdout), String::from_utf8_lossy(&finished.stderr));
+    let (stdout, stderr) = (
+        String::from_utf8_lossy(&finished.stdout),
+        String::from_utf8_lossy(&finished.stderr),
+    );
     // `ls` itself holds the directory: 0, 1, 2 and that one.
     assert_eq!(stdout.trim(), "4", "{stdout}");
     assert_eq!(stderr.matches("ermission denied").count(), 3, "{stderr}");

@@ -67,7 +67,15 @@ impl Census {
                 "machine: network namespaces in use".to_owned(),
                 network_namespaces(),
             ),
-            ("machine: cgroups".to_owned(), machine_cgroups()),
+            // Apart, because these stay while a page in the cache is charged to them.
+            (
+                "machine: memory cgroups".to_owned(),
+                machine_cgroups(|controller| controller == "memory"),
+            ),
+            (
+                "machine: other cgroups".to_owned(),
+                machine_cgroups(|controller| controller != "memory"),
+            ),
         ]);
         if let Some(objects) = slab(&text("/proc/slabinfo"), "net_namespace") {
             all.push(("machine: slab net_namespace".to_owned(), objects));
@@ -149,12 +157,16 @@ fn network_namespaces() -> u64 {
     count(all.len())
 }
 
-/// Of all hierarchies; those that share one say the same number, and that is no matter here.
-fn machine_cgroups() -> u64 {
+/// By `/proc/cgroups`; controllers that share a hierarchy each say its number.
+fn machine_cgroups(wanted: impl Fn(&str) -> bool) -> u64 {
     text("/proc/cgroups")
         .lines()
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok())
+        .filter_map(|line| {
+            let mut fields = line.split_whitespace();
+            let controller = fields.next().filter(|name| !name.starts_with('#'))?;
+            let count = fields.nth(1)?.parse::<u64>().ok()?;
+            wanted(controller).then_some(count)
+        })
         .sum()
 }
 

@@ -46,6 +46,20 @@ fn the_doctor_tells_anyone_what_is_missing_and_mends_only_for_root() {
 }
 
 #[test]
+fn what_a_killed_doctor_left_is_removed_by_the_next() {
+    for place in ["create.claimed", "keeper.cloned", "create.running"] {
+        let nacre = Nacre::new().with("NACRE_FAILPOINT", place);
+        nacre.run(["doctor"]);
+        let mut again = nacre.command(["--json", "doctor"]);
+        let again = again.env_remove("NACRE_FAILPOINT").output().unwrap();
+        assert!(again.status.success(), "{place}: {again:?}");
+        let left: Vec<_> = nacre.home.path().read_dir_utf8().unwrap().collect();
+        assert!(left.is_empty(), "{place}: {left:?}");
+        assert_untouched(nacre.home.path());
+    }
+}
+
+#[test]
 fn the_doctor_mounts_the_hierarchy_that_is_missing() {
     let nacre = Nacre::new();
     let unmounted = private("umount -a -l -t cgroup2 && exec \"$@\"");

@@ -45,15 +45,15 @@ impl Tar {
         let mut header = [0u8; 512];
         let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &path.as_bytes()[..path.len().min(100)]);
-        put(100, b"0000755\00000000\00000000\0");
+        put(100, b"0000755\x000000000\x000000000\x00");
         // In the binary form, which has room for any size.
         put(124, &[0x80, 0, 0, 0]);
         put(128, &size.to_be_bytes());
-        put(136, b"00000000000\0        ");
+        put(136, b"00000000000\x00        ");
         put(156, &[kind]);
         put(157, link.as_bytes());
         put(257, b"ustar\x0000");
-        put(329, b"0000001\00000003\0");
+        put(329, b"0000001\x000000003\x00");
         let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
         header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
         self.0.extend_from_slice(&header);

@@ -113,7 +113,7 @@ impl Stage {
             match &record["state"] {
                 Value::Null => wrong.push(format!("no record: sandboxes/{id}")),
                 Value::String(state) if state == "creating" => {
-                    wrong.push(format!("half-made: sandboxes/{id}"))
+                    wrong.push(format!("half-made: sandboxes/{id}"));
                 }
                 _ => {}
             }

@@ -44,15 +44,27 @@ impl Process {
 
 /// Every process whose program lies below a directory: a home's keepers.
 pub(super) fn running_from(directory: &str) -> Vec<Process> {
+    running(|pid| {
+        fs_err::read_link(format!("/proc/{pid}/exe"))
+            .is_ok_and(|program| program.starts_with(directory))
+    })
+}
+
+/// Every process with this text among its arguments.
+pub(super) fn running_with(text: &str) -> Vec<Process> {
+    running(|pid| {
+        fs_err::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| String::from_utf8_lossy(&line).contains(text))
+    })
+}
+
+fn running(wanted: impl Fn(i32) -> bool) -> Vec<Process> {
     let Ok(entries) = fs_err::read_dir("/proc") else {
         return Vec::new();
     };
     entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok()?.parse().ok())
-        .filter(|pid: &i32| {
-            fs_err::read_link(format!("/proc/{pid}/exe"))
-                .is_ok_and(|program| program.starts_with(directory))
-        })
+        .filter(|pid| wanted(*pid))
         .filter_map(Process::find)
         .collect()
 }

@@ -49,11 +49,10 @@ impl Stage {
         };
         let (_, runner) = stage.processes(&stage.bystander).unwrap();
         let cgroups = fs_err::read_to_string(format!("/proc/{}/cgroup", runner.pid)).unwrap();
-        stage.group = cgroups
+        let group = cgroups
             .lines()
-            .find_map(|line| line.strip_prefix("0::/")?.split('/').next())
-            .unwrap()
-            .to_owned();
+            .find_map(|line| line.strip_prefix("0::/")?.split('/').next());
+        stage.group = group.unwrap().to_owned();
         assert!(stage.group.starts_with("nacre-"), "{cgroups}");
         let bystander = stage.bystander.clone();
         stage.fill(&bystander);

@@ -1,9 +1,10 @@
 //! Operations by chance, killed by chance.
 
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use super::chance::Chance;
+use super::process::wait_within;
 use super::stage::{PATIENCE, Stage};
 use super::storm_model::{Effect, Files, Model};
 
@@ -61,6 +62,7 @@ impl Storm {
             .one_in(2)
             .then(|| self.chance.at_most(MOST_DELAY));
 
+        let mut beside = self.chance.one_in(3).then(|| self.something_beside());
         let begun = Instant::now();
         let mut command = self.stage.world.nacre.command(&arguments);
         let mut nacre = command
@@ -88,9 +90,16 @@ impl Storm {
             assert!(now < PATIENCE, "{arguments:?} hangs");
             std::thread::yield_now();
         };
+        if let Some((_, other)) = &mut beside {
+            if self.chance.one_in(2) {
+                let _ = other.kill();
+            }
+            assert!(wait_within(other, PATIENCE).is_some(), "{beside:?} hangs");
+        }
         let keeper = keeper.filter(|_| keeper_due.is_none());
+        let beside = beside.map(|(what, _)| what);
         let done = format!(
-            "{} ({status}), keeper killed: {keeper:?}",
+            "{} ({status}), beside {beside:?}, keeper killed: {keeper:?}",
             arguments.join(" ")
         );
         if !status.success() && self.chance.one_in(3) {
@@ -98,6 +107,21 @@ impl Storm {
         }
         self.model.compare(&self.stage, &effect, status.success());
         done
+    }
+
+    /// Another nacre process on the same home, with something that takes nothing away.
+    fn something_beside(&mut self) -> (String, Child) {
+        let others = self.others();
+        let id = self.chance.pick(&others).cloned();
+        let what = match (self.chance.below(4), id) {
+            (0, Some(id)) => format!("sandbox pause {id}"),
+            (1, Some(id)) => format!("sandbox resume {id}"),
+            (2, Some(id)) => format!("sandbox snapshot {id}"),
+            _ => "storage gc".to_owned(),
+        };
+        let arguments: Vec<&str> = what.split(' ').collect();
+        let child = self.stage.spawn(None, &arguments);
+        (what, child)
     }
 
     fn a_recovery_is_killed_too(&mut self) {
@@ -141,7 +165,10 @@ impl Storm {
 
     fn create(&mut self) -> (Vec<String>, Effect) {
         let snapshots: Vec<String> = self.model.snapshots.keys().cloned().collect();
-        let from = self.chance.pick(&snapshots).filter(|_| self.round % 2 == 0);
+        let from = self
+            .chance
+            .pick(&snapshots)
+            .filter(|_| self.round.is_multiple_of(2));
         let files = from
             .map(|id| self.model.snapshots[id].clone())
             .unwrap_or_default();

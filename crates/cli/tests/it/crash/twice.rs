@@ -1,6 +1,6 @@
 //! The same thing done twice, one after the other and at once.
 
-use super::process::wait_within;
+use super::process::{running_with, wait_within, within};
 use super::stage::{PATIENCE, Stage};
 use crate::Ran;
 use crate::world::{World, text};
@@ -133,4 +133,33 @@ fn at_once<const N: usize>(stage: &Stage, both: [[&str; N]; 2]) -> [Ran; 2] {
             stage.world.nacre.home.path(),
         )
     })
+}
+
+#[test]
+fn a_removed_snapshot_does_not_come_back_when_its_digest_is_done() {
+    let stage = Stage::new();
+    for round in 0..30 {
+        let snapshot = text(&stage.ok(&["sandbox", "snapshot", &stage.bystander])["snapshot"]);
+        // Several at once, so that some end beside the removal.
+        let mut digests: Vec<_> = (0..6)
+            .map(|_| stage.spawn(None, &["internal", "digest", &snapshot]))
+            .collect();
+        within("the first has its digest", PATIENCE, || {
+            digests
+                .iter_mut()
+                .any(|digest| digest.try_wait().unwrap().is_some())
+        });
+        stage.ok(&["snapshot", "rm", &snapshot]);
+        for digest in &mut digests {
+            assert!(wait_within(digest, PATIENCE).is_some(), "a digest hangs");
+        }
+        within("nobody computes its digest", PATIENCE, || {
+            running_with(&snapshot).is_empty()
+        });
+        assert!(
+            stage.snapshots().is_empty(),
+            "round {round}: {snapshot} came back"
+        );
+    }
+    stage.is_sound("after the removals");
 }

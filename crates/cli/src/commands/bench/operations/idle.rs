@@ -87,14 +87,12 @@ struct Cost {
 async fn cost(bench: &Bench, ids: &[SandboxId]) -> Result<Cost, CommandError> {
     let mut cost = Cost::default();
     for process in processes(&bench.home) {
-        if !is_keeper(&bench.home, process.pid) {
-            continue;
+        if is_keeper(&bench.home, process.pid) {
+            let (resident, share) = sizes(process.pid)?;
+            cost.pss += share;
+            cost.keepers += 1;
+            cost.keeper_max = cost.keeper_max.max(resident);
         }
-        let rollup = text(&format!("/proc/{}/smaps_rollup", process.pid));
-        let resident = kibibytes(&rollup, "Rss").unwrap_or(0);
-        cost.pss += kibibytes(&rollup, "Pss").unwrap_or(0);
-        cost.keepers += 1;
-        cost.keeper_max = cost.keeper_max.max(resident);
     }
     for id in ids {
         let pid = bench.local.show(*id).await?.pid.ok_or_else(|| {
@@ -102,9 +100,17 @@ async fn cost(bench: &Bench, ids: &[SandboxId]) -> Result<Cost, CommandError> {
                 "sandbox {id} has no processes, though nobody ended it"
             ))
         })?;
-        // Its program is the sandbox's own view of the file, so that it is not counted above.
-        let rollup = text(&format!("/proc/{pid}/smaps_rollup"));
-        cost.pss += kibibytes(&rollup, "Pss").unwrap_or(0);
+        // A runner's program is the sandbox's own view of the file: it is not counted above.
+        cost.pss += sizes(pid)?.1;
     }
     Ok(cost)
+}
+
+/// The resident set of a process, and its share of it. One that cannot be read would make the sum
+/// too small without a word.
+fn sizes(pid: i32) -> Result<(u64, u64), CommandError> {
+    let rollup = text(&format!("/proc/{pid}/smaps_rollup"));
+    kibibytes(&rollup, "Rss")
+        .zip(kibibytes(&rollup, "Pss"))
+        .ok_or_else(|| CommandError::failed(format!("cannot read how much memory {pid} has")))
 }
