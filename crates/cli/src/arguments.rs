@@ -1,7 +1,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    base, completions, config, doctor, internal, man, sandbox, snapshot, storage,
+    base, bench, completions, config, doctor, internal, man, sandbox, snapshot, storage,
 };
 
 /// Runs coding agents in sandboxes and never loses their work.
@@ -35,6 +35,9 @@ pub(crate) enum Command {
     /// The root file system that sandboxes start from
     #[command(subcommand)]
     Base(base::Command),
+    /// How long sandboxes take on this machine
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// Check whether this machine can run sandboxes
     Doctor(doctor::Arguments),
     /// The configuration

@@ -204,9 +204,11 @@ fn file(home: &Utf8PathBuf) -> Result<(Utf8PathBuf, String), CommandError> {
 
 /// A file that cannot be reached is not the same as none.
 fn is_there(file: &Utf8PathBuf) -> Result<bool, CommandError> {
-    Ok(file
-        .try_exists()
-        .with_context(|| format!("cannot look for {file}"))?)
+    match file.try_exists() {
+        // A home that is no directory: opening it says so better.
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(false),
+        other => Ok(other.with_context(|| format!("cannot look for {file}"))?),
+    }
 }
 
 fn path_variable(name: &str) -> Result<Option<Utf8PathBuf>, CommandError> {

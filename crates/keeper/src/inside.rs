@@ -204,7 +204,7 @@ fn prepare(
 }
 
 /// Chromium and friends need nested user namespaces, nobody needs many. Without
-/// CAP_SYS_RESOURCE, which the bounding set lacks, nobody inside can raise it again.
+/// `CAP_SYS_RESOURCE`, which the bounding set lacks, nobody inside can raise it again.
 fn limit_namespaces() {
     // Best effort: an older kernel without the file has its own, higher limit.
     if let Ok(file) = open(

@@ -24,7 +24,7 @@ use crate::{cgroup, forward};
 /// gone and the cgroups are as empty as they came.
 pub(crate) fn launch(
     order: Launch,
-    network: Option<OwnedFd>,
+    network: Option<&OwnedFd>,
 ) -> Result<(Serving, Launched), Failed> {
     let at = |stage: &'static str| move |error: io::Error| (stage, error);
     let outer = open(
@@ -43,7 +43,7 @@ pub(crate) fn launch(
         None,
     )
     .map_err(|e| ("socket pair", e.into()))?;
-    if let Some(network) = &network {
+    if let Some(network) = network {
         enter_network(network).map_err(at("entering the network namespace"))?;
     }
     let forwards = forward::listen(&order.forwards).map_err(at("forwarded ports"))?;
@@ -93,7 +93,7 @@ pub(crate) fn launch(
 pub(crate) fn adopt(order: Launch, paused: bool) -> Result<(Serving, Launched), Failed> {
     let at = |stage: &'static str| move |error: io::Error| (stage, error);
     let directory = open_directory(&order.dir).map_err(at("sandbox directory"))?;
-    let running: Running = std::fs::read(format!("{}/keeper.json", order.dir))
+    let running: Running = fs_err::read(format!("{}/keeper.json", order.dir))
         .and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::other))
         .map_err(at("finding the process"))?;
     let pid = rustix::process::Pid::from_raw(running.pid).ok_or((
@@ -367,6 +367,7 @@ fn child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> ! {
 }
 
 fn run_child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> Failed {
+    let _ = rustix::process::setpriority_process(None, 0);
     let hear = || match wire::pass::receive(keeper) {
         Ok(Some((_, fds))) => Ok(fds),
         Ok(None) => Err((

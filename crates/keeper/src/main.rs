@@ -32,6 +32,8 @@ fn main() -> ExitCode {
     sys::ignore_signals(true);
     let _ = rustix::process::setsid();
     let _ = rustix::process::chdir("/");
+    // It does little and is waited for: a busy sandbox must not keep it from its turn.
+    let _ = rustix::process::setpriority_process(None, -5);
     let Ok(host) = rustix::io::fcntl_dupfd_cloexec(std::io::stdin().as_fd(), 3) else {
         return ExitCode::from(2);
     };
@@ -65,7 +67,7 @@ fn start(host: &OwnedFd) -> Result<serve::Serving, inside::Failed> {
         .map_err(|e| ("reading the order", std::io::Error::other(e)))?
     {
         Start::Launch(order) => {
-            let (serving, launched) = launch::launch(order, fds.into_iter().next())?;
+            let (serving, launched) = launch::launch(order, fds.first())?;
             (serving, launched, true)
         }
         Start::Adopt { order, paused } => {

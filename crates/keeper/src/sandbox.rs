@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, inotify, unlinkat};
-use rustix::process::{WaitId, WaitIdOptions, waitid};
+use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
 use wire::keeper::{Ended, Exit, Launch, Running};
 
 use crate::cgroup;
@@ -28,7 +28,7 @@ impl Handle {
             keeper: rustix::process::getpid().as_raw_nonzero().get(),
             pid: self.pid,
             started: process_start(self.pid)?,
-            host_boot: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+            host_boot: fs_err::read_to_string("/proc/sys/kernel/random/boot_id")?
                 .trim()
                 .to_owned(),
         };
@@ -43,8 +43,8 @@ impl Handle {
             format!("{}/.{name}", self.order.dir),
             format!("{}/{name}", self.order.dir),
         );
-        std::fs::write(&new, content)?;
-        std::fs::rename(new, place)
+        fs_err::write(&new, content)?;
+        fs_err::rename(new, place)
     }
 
     /// Kills everything and waits until the root file system is gone, not only detached.
@@ -68,8 +68,8 @@ impl Handle {
             .flatten();
         let killed_by_limit = reason.is_none() && out_of_memory(&self.order);
         let exit = Exit {
-            code: status.as_ref().and_then(|s| s.exit_status()),
-            signal: status.as_ref().and_then(|s| s.terminating_signal()),
+            code: status.as_ref().and_then(WaitIdStatus::exit_status),
+            signal: status.as_ref().and_then(WaitIdStatus::terminating_signal),
             reason: reason
                 .map(str::to_owned)
                 .or(killed_by_limit.then(|| "out_of_memory".to_owned())),
@@ -98,7 +98,7 @@ fn out_of_memory(order: &Launch) -> bool {
         .any(|directory| {
             ["memory.events", "memory.oom_control"]
                 .iter()
-                .filter_map(|file| std::fs::read_to_string(format!("{directory}/{file}")).ok())
+                .filter_map(|file| fs_err::read_to_string(format!("{directory}/{file}")).ok())
                 .any(killed)
         })
 }
@@ -171,7 +171,7 @@ pub(crate) fn socket_in(directory: &OwnedFd, name: &str, mode: u32) -> io::Resul
 
 /// Field 22 of `/proc/PID/stat`. The name in field 2 may hold anything, so count from its end.
 pub(crate) fn process_start(pid: i32) -> io::Result<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let stat = fs_err::read_to_string(format!("/proc/{pid}/stat"))?;
     stat.rsplit_once(')')
         .and_then(|(_, rest)| rest.split_whitespace().nth(19))
         .and_then(|text| text.parse().ok())

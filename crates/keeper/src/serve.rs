@@ -88,7 +88,7 @@ impl Serving {
 
     /// The doors that the previous keeper held: their sockets are still in the directory.
     pub(crate) fn reopen_doors(&mut self) {
-        let Ok(entries) = std::fs::read_dir(&self.handle.order.doors) else {
+        let Ok(entries) = fs_err::read_dir(&self.handle.order.doors) else {
             return;
         };
         let names: Vec<String> = entries
@@ -173,7 +173,7 @@ impl Serving {
             State::Running if self.handle.order.disk_limit.is_some() => {
                 self.next_disk_check.saturating_duration_since(now)
             }
-            State::Running | State::Held { .. } => Duration::from_secs(3600),
+            State::Running | State::Held { .. } => Duration::from_hours(1),
         }
     }
 
@@ -236,14 +236,11 @@ impl Serving {
         let Some(stream) = self.connections.get(&connection) else {
             return Next::Continue;
         };
-        let request = match wire::pass::receive(stream) {
-            Ok(Some((frame, _))) => frame.message::<Request>(),
-            Ok(None) | Err(_) => {
-                self.hang_up(connection);
-                return Next::Continue;
-            }
+        let Ok(Some((frame, _))) = wire::pass::receive(stream) else {
+            self.hang_up(connection);
+            return Next::Continue;
         };
-        let (reply, door) = match request {
+        let (reply, door) = match frame.message::<Request>() {
             Ok(Request::Door { name }) => match self.open_door(&name) {
                 Ok(()) => (Reply::Door, self.doors.get(&name)),
                 Err(error) => (failed("opening the door", &error), None),
@@ -318,7 +315,7 @@ impl Serving {
                     self.state = State::Running;
                     self.reason = None;
                     self.next_disk_check = Instant::now() + DISK_INTERVAL;
-                    let _ = std::fs::remove_file(format!("{}/frozen.json", self.handle.order.dir));
+                    let _ = fs_err::remove_file(format!("{}/frozen.json", self.handle.order.dir));
                     Reply::Done
                 }
                 Err(error) => failed("thawing", &error),
@@ -363,7 +360,7 @@ fn failed(stage: &str, error: &std::io::Error) -> Reply {
 }
 
 fn memory_is_scarce() -> bool {
-    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else {
+    let Ok(text) = fs_err::read_to_string("/proc/meminfo") else {
         return false;
     };
     let value = |name: &str| {

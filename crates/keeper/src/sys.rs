@@ -50,11 +50,12 @@ pub(crate) fn clone_sandbox(cgroup: &OwnedFd) -> io::Result<Side> {
     match pid {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Side::Inside),
-        // SAFETY: the kernel stored a new descriptor there, and nobody else owns it.
-        pid => Ok(Side::Keeper {
-            pid: pid as i32,
-            pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) },
-        }),
+        pid => {
+            // SAFETY: the kernel stored a new descriptor there, and nobody else owns it.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            let pid = i32::try_from(pid).map_err(io::Error::other)?;
+            Ok(Side::Keeper { pid, pidfd })
+        }
     }
 }
 
@@ -88,7 +89,7 @@ pub(crate) fn mount_setattr(mount: impl AsFd, set: u64, users: Option<&OwnedFd>)
     }
 }
 
-/// Puts the checked-in filter in force for this thread and all it becomes. Needs CAP_SYS_ADMIN in
+/// Puts the checked-in filter in force for this thread and all it becomes. Needs `CAP_SYS_ADMIN` in
 /// the user namespace, since "no new privileges" must stay off for sudo to work inside.
 pub(crate) fn install_seccomp(program: &[u8]) -> io::Result<()> {
     let instructions: Vec<libc::sock_filter> = program

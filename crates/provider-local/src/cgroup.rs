@@ -67,7 +67,7 @@ impl Layout {
             match (right.next(), right.nth(1)) {
                 (Some("cgroup2"), _) if unified.is_none() => unified = Some(place.into()),
                 (Some("cgroup"), Some(options)) => {
-                    legacy.push((place.into(), options.split(',').collect()))
+                    legacy.push((place.into(), options.split(',').collect()));
                 }
                 _ => {}
             }
@@ -93,6 +93,10 @@ impl Layout {
         })
     }
 
+    pub(crate) fn can_limit_pids(&self) -> bool {
+        self.pids != Controller::Absent
+    }
+
     /// One directory for each home, so that two homes on one machine do not meet.
     pub(crate) fn group(home: &Home) -> String {
         format!(
@@ -106,13 +110,15 @@ impl Layout {
         let below = format!("{}/{id}", Self::group(home));
         let unified = self.unified.join(&below);
         let mut legacy = Vec::new();
+        // Always one for the processor: the scheduler then weighs the sandbox as one, and a
+        // hundred busy processes in it keep nobody else waiting a hundred turns.
         let wanted = [
-            (&self.memory, limits.memory),
-            (&self.pids, limits.pids),
-            (&self.cpu, limits.cpu_millis),
+            (&self.memory, limits.memory.is_some()),
+            (&self.pids, limits.pids.is_some()),
+            (&self.cpu, true),
         ];
-        for (controller, limit) in wanted {
-            if let (Controller::Legacy(place), Some(_)) = (controller, limit) {
+        for (controller, wanted) in wanted {
+            if let (Controller::Legacy(place), true) = (controller, wanted) {
                 let directory = place.join(&below).into_string();
                 if !legacy.contains(&directory) {
                     legacy.push(directory);
@@ -255,7 +261,7 @@ fn write(path: &str, value: &str) -> io::Result<()> {
 pub(crate) fn end(cgroups: &Cgroups) -> Result<(), ProviderError> {
     let events = format!("{}/cgroup.events", cgroups.unified);
     let deadline = Instant::now() + Duration::from_secs(10);
-    while let Ok(text) = std::fs::read_to_string(&events) {
+    while let Ok(text) = fs_err::read_to_string(&events) {
         if text.contains("populated 0") {
             break;
         }

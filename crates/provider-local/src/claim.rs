@@ -66,10 +66,13 @@ pub(crate) fn claim(
     }
     let holder =
         holder(home, kind, value)?.map_or_else(String::new, |id| format!(" by sandbox {id}"));
-    let what = if kind == "names" { "name" } else { "key" };
-    Err(ProviderError::refused(format!(
-        "the {what} `{value}` is taken{holder}"
-    )))
+    Err(ProviderError::refused(if kind == "names" {
+        format!(
+            "the name `{value}` is taken{holder}: choose another, or `nacre sandbox rm {value}`"
+        )
+    } else {
+        format!("the key `{value}` is taken{holder}")
+    }))
 }
 
 pub(crate) fn holder(
@@ -138,8 +141,8 @@ fn try_claim(home: &Home, kind: &str, file: &str, id: SandboxId) -> Result<bool,
     // Linked into place, so that a claim never exists without its holder's id.
     let claim = || -> io::Result<bool> {
         let (aside, _file) = crate::home::aside(home, &id.to_string())?;
-        let linked = std::fs::hard_link(&aside, &path);
-        std::fs::remove_file(&aside)?;
+        let linked = fs_err::hard_link(&aside, &path);
+        fs_err::remove_file(&aside)?;
         match linked {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),

@@ -38,6 +38,11 @@ fn classify(what: String, error: io::Error) -> ProviderError {
         Some(Errno::NOSYS | Errno::OPNOTSUPP) => {
             "this kernel lacks something: `nacre doctor` says what"
         }
+        Some(Errno::NOTDIR) => "something on the way is not a directory; look at NACRE_HOME",
+        // What we found is not what it should be; asking again will not change it.
+        None if error.kind() == io::ErrorKind::InvalidData => {
+            return ProviderError::refused(format!("{what} failed: {error}"));
+        }
         _ => return ProviderError::unavailable(what, error),
     };
     ProviderError::refused(format!("{what} failed: {next_step} ({error})"))

@@ -57,7 +57,7 @@ impl Guest {
             .map_err(broken)?
             .ok_or_else(gone)?;
         match frame.message().map_err(broken)? {
-            Reply::Failed(failed) => Err(refusal(failed)),
+            Reply::Failed(failed) => Err(refusal(&failed)),
             reply => Ok(reply),
         }
     }
@@ -128,7 +128,7 @@ impl Guest {
             mut reader,
             mut writer,
         } = self;
-        let send = async {
+        let sending = async {
             let mut open = false;
             while let Some(event) = files.recv().await {
                 match event? {
@@ -160,7 +160,7 @@ impl Guest {
                 .ok_or_else(gone)?;
             match frame.message().map_err(broken)? {
                 Reply::Done { .. } => Ok(()),
-                Reply::Failed(failed) => Err(refusal(failed)),
+                Reply::Failed(failed) => Err(refusal(&failed)),
                 _ => Err(nonsense()),
             }
         };
@@ -168,12 +168,11 @@ impl Guest {
         tokio::select! {
             // A refusal in the middle closes the connection; its words are worth more than
             // "broken pipe".
-            sent = send => match sent {
-                Ok(()) => answer.await,
-                Err(ProviderError::Unavailable { .. }) => answer.await,
+            sent = sending => match sent {
+                Ok(()) | Err(ProviderError::Unavailable { .. }) => answer.await,
                 Err(error) => Err(error),
             },
-            answered = &mut answer => answered,
+            refused = &mut answer => refused,
         }
     }
 }
@@ -265,7 +264,7 @@ fn interpret(frame: Frame) -> Result<ExecOutput, ProviderError> {
                 signal: exited.signal,
                 timed_out: exited.timed_out,
             })),
-            Reply::Failed(failed) => Err(refusal(failed)),
+            Reply::Failed(failed) => Err(refusal(&failed)),
             _ => Err(nonsense()),
         },
         Channel::Stdin | Channel::Data => Err(nonsense()),
@@ -279,22 +278,18 @@ async fn receive_files(
 ) -> Result<(), ProviderError> {
     let mut next = Some(first);
     loop {
-        let reply = match next.take() {
-            Some(reply) => reply,
-            None => {
-                let frame = read_frame(reader).await.map_err(broken)?.ok_or_else(gone)?;
-                if frame.channel == Channel::Data {
-                    if events
-                        .send(Ok(FileEvent::Data(frame.payload.into())))
-                        .await
-                        .is_err()
-                    {
-                        return Ok(());
-                    }
-                    continue;
+        let reply = if let Some(first) = next.take() {
+            first
+        } else {
+            let frame = read_frame(reader).await.map_err(broken)?.ok_or_else(gone)?;
+            if frame.channel == Channel::Data {
+                let data = FileEvent::Data(frame.payload.into());
+                if events.send(Ok(data)).await.is_err() {
+                    return Ok(());
                 }
-                frame.message().map_err(broken)?
+                continue;
             }
+            frame.message().map_err(broken)?
         };
         match reply {
             Reply::Entry(entry) => {
@@ -308,7 +303,7 @@ async fn receive_files(
             }
             Reply::EndOfEntry => {}
             Reply::Done { .. } => return Ok(()),
-            Reply::Failed(failed) => return Err(refusal(failed)),
+            Reply::Failed(failed) => return Err(refusal(&failed)),
             _ => return Err(nonsense()),
         }
     }
@@ -379,7 +374,7 @@ fn incoming(entry: Entry) -> Result<FileEntry, ProviderError> {
 }
 
 /// Words from inside are shown to people: cut, and free of control characters.
-fn refusal(failed: guest::Failed) -> ProviderError {
+fn refusal(failed: &guest::Failed) -> ProviderError {
     let message: String = failed
         .message
         .chars()

@@ -122,6 +122,17 @@ impl Home {
         self.lock_layers(FlockOperation::NonBlockingLockExclusive)
     }
 
+    /// Held while a snapshot's record is changed or removed: a digest that took long must not
+    /// bring back a record that was removed meanwhile.
+    pub(crate) fn own_snapshots(&self) -> Result<Lock, ProviderError> {
+        let file = File::open(self.path("snapshots")).doing("opening the snapshots")?;
+        Lock::wait(
+            file,
+            FlockOperation::NonBlockingLockExclusive,
+            "the snapshots",
+        )
+    }
+
     fn lock_layers(&self, operation: FlockOperation) -> Result<Lock, ProviderError> {
         let file = File::open(self.path("layers")).doing("opening the layers")?;
         Lock::wait(file, operation, "the layer store")
@@ -198,9 +209,9 @@ pub(crate) fn write_json(
 pub(crate) fn write_text(home: &Home, path: &Utf8Path, text: &str) -> Result<(), ProviderError> {
     let (aside, file) = aside(home, text).doing(format!("writing {path}"))?;
     drop(file);
-    std::fs::rename(&aside, path)
+    fs_err::rename(&aside, path)
         .inspect_err(|_| {
-            let _ = std::fs::remove_file(&aside);
+            let _ = fs_err::remove_file(&aside);
         })
         .doing(format!("writing {path}"))
 }
@@ -226,7 +237,7 @@ pub(crate) fn aside(home: &Home, text: &str) -> io::Result<(Utf8PathBuf, File)> 
     match write() {
         Ok(file) => Ok((path, file)),
         Err(error) => {
-            let _ = std::fs::remove_file(&path);
+            let _ = fs_err::remove_file(&path);
             Err(error)
         }
     }
@@ -236,7 +247,7 @@ pub(crate) fn aside(home: &Home, text: &str) -> io::Result<(Utf8PathBuf, File)> 
 pub(crate) fn tidy(home: &Home) -> Result<(), ProviderError> {
     for name in entries(&home.path("aside"))? {
         if !Utf8Path::new("/proc").join(&name).exists() {
-            let _ = std::fs::remove_file(home.path(format!("aside/{name}")));
+            let _ = fs_err::remove_file(home.path(format!("aside/{name}")));
         }
     }
     Ok(())

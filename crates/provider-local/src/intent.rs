@@ -138,14 +138,14 @@ pub(crate) fn abandoned(home: &Home) -> Result<Vec<(Intent, Held)>, ProviderErro
 pub(crate) fn layers_in_use(home: &Home) -> Result<Vec<LayerId>, ProviderError> {
     let mut layers = Vec::new();
     for name in entries(&home.path("intents"))? {
-        match read_json(&home.path(format!("intents/{name}")))? {
-            Some(
-                Intent::Capture { layer, .. }
-                | Intent::Stop { layer, .. }
-                | Intent::Fork { layer, .. }
-                | Intent::Import { layer },
-            ) => layers.push(layer),
-            _ => {}
+        if let Some(
+            Intent::Capture { layer, .. }
+            | Intent::Stop { layer, .. }
+            | Intent::Fork { layer, .. }
+            | Intent::Import { layer },
+        ) = read_json(&home.path(format!("intents/{name}")))?
+        {
+            layers.push(layer);
         }
     }
     Ok(layers)

@@ -46,7 +46,12 @@ impl Children {
             .stderr(Stdio::null())
             .process_group(0);
         pass_fail_point(&mut command);
-        let child = command.spawn().doing("starting the keeper")?;
+        let child = command.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => ProviderError::refused(format!(
+                "{program} cannot be executed: is the home's file system mounted noexec? Mount it without, or set NACRE_HOME to another"
+            )),
+            _ => ProviderError::unavailable("starting the keeper", error),
+        })?;
         // The command still holds the keeper's end of the pair: with it open we would never see
         // the keeper die.
         drop(command);

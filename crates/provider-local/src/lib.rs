@@ -18,6 +18,7 @@ mod embedded;
 mod error;
 mod guest;
 mod home;
+mod inspect;
 mod intent;
 mod keeper;
 mod layer;

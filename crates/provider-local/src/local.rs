@@ -15,25 +15,22 @@ use tokio_util::task::TaskTracker;
 use wire::keeper::{Reply, Request};
 
 use crate::cgroup::{Controller, Layout};
-use crate::claim::{self, Ranges};
+use crate::claim::Ranges;
 use crate::error::Doing as _;
 use crate::guest::Guest;
-use crate::home::{Home, read_json};
+use crate::home::Home;
 use crate::keeper::Children;
 use crate::netns::{self, Pool};
 use crate::operation::Engine;
 use crate::record::{Record, State, process};
-use crate::snapshot::SnapshotRecord;
-use crate::{
-    Collected, Details, SnapshotInfo, Usage, UsagePart, Verified, embedded, layer, rootfs, tree,
-};
+use crate::{claim, embedded};
 
 /// Above what container tools and systemd hand out.
 const FIRST_ID: u32 = 0x7000_0000;
 const RANGES: u32 = 32_000;
 /// How long an `ensure` waits for another one that makes the same sandbox.
 const JOIN_PATIENCE: Duration = Duration::from_secs(30);
-const TO_DISK_AFTER: Duration = Duration::from_secs(60 * 60);
+const TO_DISK_AFTER: Duration = Duration::from_hours(1);
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -59,7 +56,7 @@ impl Config {
 /// The local provider. Cheap to clone.
 #[derive(Clone)]
 pub struct Local {
-    engine: Engine,
+    pub(crate) engine: Engine,
     capabilities: Arc<Capabilities>,
     /// Owns the tasks that carry streams; each ends with its stream.
     streams: TaskTracker,
@@ -77,6 +74,7 @@ impl Local {
     /// Opens the home, makes it if need be, and finishes or removes what an earlier process left
     /// half-made.
     pub fn open(config: &Config) -> Result<Self, ProviderError> {
+        require_root()?;
         let home = Home::open(&config.home)?;
         let layout = Layout::detect()?;
         let limit = |controller: &Controller| match controller {
@@ -126,190 +124,9 @@ impl Local {
         self.engine.networks.refill();
     }
 
-    /// By id, by name, or by a prefix of the id that fits only one.
-    pub fn find_sandbox(&self, text: &str) -> Result<SandboxId, ProviderError> {
-        let not_found = || ProviderError::not_found(format!("sandbox {text}"));
-        if let Ok(id) = text.parse() {
-            return Record::load(&self.engine.home, id).map(|record| record.id);
-        }
-        let is_name =
-            !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-        if is_name && let Some(id) = claim::holder(&self.engine.home, "names", text)? {
-            return Ok(id);
-        }
-        let records = self.engine.records()?;
-        // A stopped one has given its name up, but is still called by it until somebody takes it.
-        if let Some(stopped) = records
-            .iter()
-            .rev()
-            .find(|record| record.name.as_deref() == Some(text))
-        {
-            return Ok(stopped.id);
-        }
-        let found: Vec<SandboxId> = records
-            .into_iter()
-            .map(|record| record.id)
-            .filter(|id| text.len() >= 8 && id.to_string().starts_with(text))
-            .collect();
-        match found[..] {
-            [id] => Ok(id),
-            [] => Err(not_found()),
-            _ => Err(ProviderError::refused(format!(
-                "`{text}` fits {} sandboxes: give more of the id",
-                found.len()
-            ))),
-        }
-    }
-
-    /// By id, with or without its provider and kind, by name, or by a prefix that fits only one.
-    pub fn find_snapshot(&self, text: &str) -> Result<SnapshotId, ProviderError> {
-        if let Ok(id) = text.parse() {
-            return Ok(id);
-        }
-        let all = SnapshotRecord::all(&self.engine.home)?;
-        if let Some(record) = all.iter().find(|s| s.name.as_deref() == Some(text)) {
-            return Ok(record.id.clone());
-        }
-        let fits = |id: &SnapshotId| {
-            text.len() >= 8
-                && (id.to_string().starts_with(text) || id.id.to_string().starts_with(text))
-        };
-        let mut found: Vec<SnapshotId> = all.into_iter().map(|s| s.id).filter(fits).collect();
-        match (found.pop(), found.is_empty()) {
-            (Some(id), true) => Ok(id),
-            (None, _) => Err(ProviderError::not_found(format!("snapshot {text}"))),
-            (Some(_), false) => Err(ProviderError::refused(format!(
-                "`{text}` fits several snapshots: give more of the id"
-            ))),
-        }
-    }
-
-    pub async fn show(&self, id: SandboxId) -> Result<Details, ProviderError> {
-        self.blocking(move |engine| {
-            let record = Record::load(&engine.home, id)?;
-            Ok(details(engine, &record))
-        })
-        .await
-    }
-
-    pub async fn snapshots(&self) -> Result<Vec<SnapshotInfo>, ProviderError> {
-        self.blocking(|engine| {
-            Ok(SnapshotRecord::all(&engine.home)?
-                .into_iter()
-                .map(info)
-                .collect())
-        })
-        .await
-    }
-
-    pub async fn show_snapshot(&self, id: &SnapshotId) -> Result<SnapshotInfo, ProviderError> {
-        let id = id.clone();
-        self.blocking(move |engine| SnapshotRecord::load(&engine.home, &id).map(info))
-            .await
-    }
-
-    /// Computes the digest if nobody has yet.
-    pub async fn digest_snapshot(&self, id: &SnapshotId) -> Result<SnapshotInfo, ProviderError> {
-        let id = id.clone();
-        self.blocking(move |engine| {
-            let record = SnapshotRecord::load(&engine.home, &id)?;
-            if record.digest.is_some() {
-                Ok(info(record))
-            } else {
-                engine.digest(&id).map(info)
-            }
-        })
-        .await
-    }
-
-    /// Reads everything again and compares with the recorded digest.
-    pub async fn verify_snapshot(&self, id: &SnapshotId) -> Result<Verified, ProviderError> {
-        let id = id.clone();
-        self.blocking(move |engine| {
-            let expected = SnapshotRecord::load(&engine.home, &id)?
-                .digest
-                .map(|d| d.value);
-            let found = match &expected {
-                Some(_) => engine.compute_digest(&id)?.value,
-                // The first look is what later ones are compared with.
-                None => engine
-                    .digest(&id)?
-                    .digest
-                    .map(|d| d.value)
-                    .unwrap_or_default(),
-            };
-            let ok = expected.as_ref().is_none_or(|expected| *expected == found);
-            Ok(Verified {
-                id,
-                ok,
-                expected,
-                found,
-            })
-        })
-        .await
-    }
-
-    pub async fn usage(&self) -> Result<Usage, ProviderError> {
-        self.blocking(|engine| {
-            let part = |name: &str| -> Result<UsagePart, ProviderError> {
-                let path = engine.home.path(name);
-                let count = crate::home::entries(&path)?.len() as u64;
-                let bytes = tree::measure(&path)
-                    .doing(format!("measuring {name}"))?
-                    .bytes;
-                Ok(UsagePart { count, bytes })
-            };
-            let disk = rustix::fs::statvfs(engine.home.root().as_std_path())
-                .doing("measuring the disk")?;
-            Ok(Usage {
-                home: engine.home.root().to_owned(),
-                sandboxes: part("sandboxes")?,
-                layers: part("layers")?,
-                trash: part("trash")?,
-                free_bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
-            })
-        })
-        .await
-    }
-
-    /// Seals disks of dead sandboxes, gives orphans a keeper, and deletes what no record has named
-    /// for a day.
-    pub async fn collect_garbage(&self) -> Result<Collected, ProviderError> {
-        self.blocking(|engine| {
-            engine.adopt()?;
-            let recovered = engine.seal_the_dead()?;
-            let (layers, bytes) = layer::collect(&engine.home, &*engine.clock)?;
-            Ok(Collected {
-                layers,
-                bytes,
-                recovered,
-            })
-        })
-        .await
-    }
-
-    /// Builds a Debian root file system and keeps it as the base snapshot named `base`; `progress`
-    /// gets a line at a time.
-    pub fn build_base(
-        &self,
-        slim: bool,
-        progress: &dyn Fn(&str),
-    ) -> Result<SnapshotInfo, ProviderError> {
-        rootfs::debian::build(&self.engine.home, &*self.engine.clock, slim, progress).map(info)
-    }
-
-    /// The snapshot named `base`, if there is one.
-    pub fn base(&self) -> Result<Option<SnapshotId>, ProviderError> {
-        let all = SnapshotRecord::all(&self.engine.home)?;
-        Ok(all
-            .into_iter()
-            .find(|s| s.name.as_deref() == Some("base"))
-            .map(|s| s.id))
-    }
-
     /// Runs an operation where it may block. It runs to its end even if nobody waits for it: a
     /// step with an outside effect is never cut off by a dropped future.
-    async fn blocking<T: Send + 'static>(
+    pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Engine) -> Result<T, ProviderError> + Send + 'static,
     ) -> Result<T, ProviderError> {
@@ -655,49 +472,27 @@ impl Door for LocalDoor {
     }
 }
 
+/// Root of the machine: root of some user namespace cannot do what a sandbox needs.
+fn require_root() -> Result<(), ProviderError> {
+    let next_step =
+        "nacre runs sandboxes as root of the machine: try sudo; `nacre doctor` says more";
+    if !rustix::process::geteuid().is_root() {
+        return Err(ProviderError::refused(next_step));
+    }
+    let map = fs_err::read_to_string("/proc/self/uid_map").doing("reading our id map")?;
+    let whole = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    if whole {
+        Ok(())
+    } else {
+        Err(ProviderError::refused(format!(
+            "this is a user namespace: {next_step}"
+        )))
+    }
+}
+
 /// Values of the environment are nobody's business, errors included.
 fn redactor(spec: &SandboxSpec) -> Redactor {
     Redactor::new(spec.env.values().map(String::as_str))
-}
-
-fn details(engine: &Engine, record: &Record) -> Details {
-    let directory = engine.home.sandbox(record.id);
-    let sandbox = record.describe(&engine.home);
-    let reason = |name: &str| {
-        read_json::<serde_json::Value>(&directory.join(name))
-            .ok()
-            .flatten()?
-            .get("reason")?
-            .as_str()
-            .map(str::to_owned)
-    };
-    Details {
-        reason: reason("frozen.json").or_else(|| reason("exit.json")),
-        sandbox,
-        first_id: record.first_id,
-        pid: process(&engine.home, record.id).map(|running| running.pid),
-        layers: record.layers.len(),
-        memory: record.memory,
-        pids: record.pids,
-        cpu_millis: record.cpu_millis,
-        disk: record.disk,
-    }
-}
-
-fn info(record: SnapshotRecord) -> SnapshotInfo {
-    let digest = record.digest.as_ref();
-    SnapshotInfo {
-        digest: digest.map(|d| d.value.clone()),
-        bytes: digest.map(|d| d.bytes),
-        files: digest.map(|d| d.files),
-        kind: record.id.kind.as_str().to_owned(),
-        name: record.name,
-        created_at: record.created_at,
-        sandbox: record.sandbox,
-        recovered: record.recovered,
-        layers: record.layers.iter().map(ToString::to_string).collect(),
-        id: record.id,
-    }
 }
 
 /// The few files of `/sys` that programs ask for the machine's shape.
@@ -714,7 +509,7 @@ fn prepare_sys(home: &Home) -> Result<(), ProviderError> {
         "devices/system/node/online",
     ] {
         let path = sys.join(name);
-        if let Ok(text) = std::fs::read_to_string(format!("/sys/{name}")) {
+        if let Ok(text) = fs_err::read_to_string(format!("/sys/{name}")) {
             let parent = path.parent().unwrap_or(&sys);
             fs_err::create_dir_all(parent)
                 .and_then(|()| fs_err::write(&path, text))

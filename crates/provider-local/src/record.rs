@@ -121,7 +121,7 @@ pub(crate) fn process(home: &Home, id: SandboxId) -> Option<Running> {
     if running.host_boot != host_boot() {
         return None;
     }
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid)).ok()?;
+    let stat = fs_err::read_to_string(format!("/proc/{}/stat", running.pid)).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     let state = fields.next()?;
@@ -131,7 +131,7 @@ pub(crate) fn process(home: &Home, id: SandboxId) -> Option<Running> {
 
 /// Another value after each start of the machine.
 pub(crate) fn host_boot() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+    fs_err::read_to_string("/proc/sys/kernel/random/boot_id")
         .unwrap_or_default()
         .trim()
         .to_owned()

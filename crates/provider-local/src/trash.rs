@@ -31,7 +31,7 @@ fn take_and_delete(home: &Home, directory: &Utf8Path) -> io::Result<()> {
         }
         other => other?,
     };
-    match std::fs::rename(directory, place.join("x")) {
+    match fs_err::rename(directory, place.join("x")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }

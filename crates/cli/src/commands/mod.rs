@@ -1,8 +1,7 @@
 //! What can be typed, and what it does: a file per command.
 
 pub(crate) mod base;
-#[expect(dead_code, reason = "arguments::Command does not name it yet")]
-mod bench;
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
@@ -24,6 +23,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
         Command::Snapshot(command) => snapshot::run(app, command).await,
         Command::Storage(command) => storage::run(app, command).await,
         Command::Base(command) => base::run(app, command).await,
+        Command::Bench(command) => bench::run(app, command).await,
         Command::Doctor(arguments) => doctor::run(app, &arguments),
         Command::Config(config::Command::Check) => config::check(app),
         Command::Completions(arguments) => completions::run(app, &arguments),

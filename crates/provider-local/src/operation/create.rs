@@ -72,7 +72,7 @@ impl Engine {
                     )));
                 }
                 if snapshot.layers.len() > MAX_STACK {
-                    snapshot = self.flatten(snapshot)?;
+                    snapshot = self.flatten(&snapshot)?;
                 }
                 Ok(Stack {
                     layers: snapshot.layers,
@@ -171,7 +171,9 @@ impl Engine {
             layers: stack.layers,
             host: stack.host,
             memory: spec.memory.map(model::ByteCount::bytes),
-            pids: Some(spec.pids.unwrap_or(DEFAULT_PIDS)),
+            pids: spec
+                .pids
+                .or_else(|| self.layout.can_limit_pids().then_some(DEFAULT_PIDS)),
             cpu_millis: spec.cpu_millis,
             disk: spec.disk.map(model::ByteCount::bytes),
             env: spec.env.clone(),
@@ -220,13 +222,13 @@ impl Engine {
         let name = record.name.clone().unwrap_or_else(|| short(record.id));
         // A fork must not be mistaken for its origin by anything that asks who it is.
         let identity = record.id.uuid().simple().to_string();
-        std::fs::write(directory.join("etc/hostname"), format!("{name}\n"))?;
-        std::fs::write(
+        fs_err::write(directory.join("etc/hostname"), format!("{name}\n"))?;
+        fs_err::write(
             directory.join("etc/hosts"),
             format!("127.0.0.1 localhost {name}\n::1 localhost ip6-localhost ip6-loopback\n"),
         )?;
-        std::fs::write(directory.join("etc/machine-id"), format!("{identity}\n"))?;
-        std::fs::write(
+        fs_err::write(directory.join("etc/machine-id"), format!("{identity}\n"))?;
+        fs_err::write(
             directory.join("etc/resolv.conf"),
             "# Names are resolved outside, by the egress door.\n",
         )
@@ -235,14 +237,14 @@ impl Engine {
     /// This build's runner, at each start: no snapshot keeps one.
     pub(crate) fn inject_runner(&self, id: SandboxId) -> std::io::Result<()> {
         let place = self.home.sandbox(id).join("doors/nacre-runner");
-        match std::fs::remove_file(&place) {
+        match fs_err::remove_file(&place) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        match std::fs::hard_link(&self.programs.runner, &place) {
+        match fs_err::hard_link(&self.programs.runner, &place) {
             // A very large number of sandboxes on a file system with few links per file.
-            Err(error) if error.raw_os_error() == Some(libc::EMLINK) => {
-                std::fs::copy(&self.programs.runner, &place)?;
+            Err(error) if error.kind() == std::io::ErrorKind::TooManyLinks => {
+                fs_err::copy(&self.programs.runner, &place)?;
                 std::fs::set_permissions(
                     &place,
                     std::os::unix::fs::PermissionsExt::from_mode(0o711),

@@ -104,17 +104,17 @@ impl Engine {
                 Some(self.networks.take().doing("making a network namespace")?)
             }
         };
-        let order = self.order(record)?;
+        let order = self.order(record);
         self.layout.create(&order.cgroups, Self::limits(record))?;
         model::failpoint::hit("create.cgroups");
         Ok((order, network))
     }
 
-    fn order(&self, record: &Record) -> Result<Launch, ProviderError> {
+    fn order(&self, record: &Record) -> Launch {
         let directory = self.home.sandbox(record.id);
         let hostname = record.name.clone().unwrap_or_else(|| short(record.id));
         let files = ["hostname", "hosts", "machine-id", "resolv.conf"];
-        Ok(Launch {
+        Launch {
             sandbox: record.id.to_string(),
             layers: record
                 .layers
@@ -162,7 +162,7 @@ impl Engine {
                 env: environment(&record.env),
             },
             dir: directory.into_string(),
-        })
+        }
     }
 
     /// A connection to the keeper of a living sandbox, which gets a new one if its own is gone.
@@ -177,7 +177,7 @@ impl Engine {
                 "its processes are gone",
             ));
         }
-        let order = self.order(record)?;
+        let order = self.order(record);
         let paused = record.state == State::Paused || directory.join("frozen.json").exists();
         let waiting = self.keepers.spawn(&self.programs.keeper)?;
         self.keepers

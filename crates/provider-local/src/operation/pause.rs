@@ -26,12 +26,11 @@ impl Engine {
             sealed_ms: 0.0,
         };
         match record.observe(&self.home) {
-            SandboxState::Running => {}
             SandboxState::Paused { kept } if record.state == State::Paused => {
                 return Ok(receipt(kept, 0.0));
             }
             // Frozen by its keeper, over a limit: from now on by a person's wish too.
-            SandboxState::Paused { .. } => {}
+            SandboxState::Running | SandboxState::Paused { .. } => {}
             SandboxState::Ended | SandboxState::Stopped { .. } => {
                 return Err(not_running(&record, "paused"));
             }
@@ -83,17 +82,24 @@ impl Engine {
         };
         let intent = Intent::Resume { sandbox: id }.declare(&self.home)?;
         model::failpoint::hit("resume.intended");
-        let result = match kept {
-            Kept::Memory => self.thaw(&record),
-            Kept::Disk => self.restart(&mut record),
-        };
-        if let Err(error) = result {
-            intent.done();
-            return Err(error);
+        match kept {
+            Kept::Memory => {
+                // Recorded first: once it runs, its processes and we compete for the machine.
+                record.state = State::Running;
+                record.save(&self.home)?;
+                self.thaw(&record)?;
+                model::failpoint::hit("resume.thawed");
+            }
+            Kept::Disk => {
+                if let Err(error) = self.restart(&mut record) {
+                    intent.done();
+                    return Err(error);
+                }
+                model::failpoint::hit("resume.thawed");
+                record.state = State::Running;
+                record.save(&self.home)?;
+            }
         }
-        model::failpoint::hit("resume.thawed");
-        record.state = State::Running;
-        record.save(&self.home)?;
         intent.done();
         Ok(Resumed {
             kept,
@@ -113,7 +119,7 @@ impl Engine {
         crate::trash::put(&self.home, &directory.join("disk/work"))?;
         std::fs::create_dir(directory.join("disk/work")).doing("preparing the disk")?;
         for name in ["keeper.json", "exit.json", "frozen.json"] {
-            let _ = std::fs::remove_file(directory.join(name));
+            let _ = fs_err::remove_file(directory.join(name));
         }
         self.inject_runner(record.id)
             .doing("injecting the runner")?;

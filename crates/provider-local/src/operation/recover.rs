@@ -23,7 +23,7 @@ impl Engine {
             match self.recover_one(&intent) {
                 Ok(()) => held.done(),
                 Err(error) => {
-                    tracing::warn!(%error, ?intent, "could not finish what an earlier process left")
+                    tracing::warn!(%error, ?intent, "could not finish what an earlier process left");
                 }
             }
         }

@@ -19,7 +19,6 @@ use crate::{merged, tree};
 #[derive(Debug)]
 pub(crate) struct Captured {
     pub(crate) record: Record,
-    pub(crate) sync_ms: f64,
     pub(crate) frozen_ms: f64,
 }
 
@@ -55,12 +54,16 @@ impl Engine {
                 host: captured.record.host,
                 digest: None,
             };
+            // A receipt is a promise: what it names survives a power cut.
+            let syncing = Instant::now();
+            self.sync()?;
+            let sync_ms = millis(syncing);
             record.save(&self.home)?;
             model::failpoint::hit("snapshot.recorded");
             Ok(Receipt {
                 took_ms: millis(started),
                 frozen_ms: captured.frozen_ms,
-                sync_ms: captured.sync_ms,
+                sync_ms,
                 ..receipt_of(&record)
             })
         });
@@ -71,7 +74,8 @@ impl Engine {
         result
     }
 
-    /// Sync, freeze, copy, thaw. The keeper thaws by itself if we die on the way.
+    /// Freeze, copy, thaw: what is not on the disk yet is in the kernel's cache, which the copy
+    /// reads. The keeper thaws by itself if we die on the way.
     pub(crate) fn capture(
         &self,
         id: SandboxId,
@@ -85,9 +89,6 @@ impl Engine {
             SandboxState::Paused { .. } | SandboxState::Ended => None,
             SandboxState::Stopped { .. } => return Err(not_running(&record, "snapshotted")),
         };
-        let syncing = Instant::now();
-        self.sync()?;
-        let sync_ms = millis(syncing);
         let frozen = Instant::now();
         if let Some(keeper) = &keeper {
             let Reply::Frozen { .. } = keeper.ask(&Request::Freeze)? else {
@@ -115,11 +116,7 @@ impl Engine {
         model::failpoint::hit("snapshot.thawed");
         layer::seal(&self.home, layer, &*self.clock)?;
         model::failpoint::hit("snapshot.sealed");
-        Ok(Captured {
-            record,
-            sync_ms,
-            frozen_ms,
-        })
+        Ok(Captured { record, frozen_ms })
     }
 
     fn check_snapshot_name(&self, name: &str) -> Result<(), ProviderError> {
@@ -160,7 +157,9 @@ impl Engine {
             self.release_claims(&stopped);
             crate::trash::put(&self.home, &self.home.sandbox(sandbox))?;
         }
+        let lock = self.home.own_snapshots()?;
         record.remove(&self.home);
+        drop(lock);
         layer::release(&self.home, &record.layers)?;
         Ok(())
     }
@@ -168,6 +167,7 @@ impl Engine {
     /// Computes the digest and writes it into the record.
     pub(crate) fn digest(&self, id: &SnapshotId) -> Result<SnapshotRecord, ProviderError> {
         let digest = self.compute_digest(id)?;
+        let _lock = self.home.own_snapshots()?;
         let mut record = SnapshotRecord::load(&self.home, id)?;
         record.digest = Some(digest);
         record.save(&self.home)?;
@@ -181,10 +181,7 @@ impl Engine {
     }
 
     /// One layer in place of a deep stack.
-    pub(crate) fn flatten(
-        &self,
-        mut record: SnapshotRecord,
-    ) -> Result<SnapshotRecord, ProviderError> {
+    pub(crate) fn flatten(&self, record: &SnapshotRecord) -> Result<SnapshotRecord, ProviderError> {
         let layer = LayerId::new(&*self.clock);
         let intent = Intent::Import {
             layer: layer.clone(),
@@ -201,10 +198,22 @@ impl Engine {
             intent.done();
             return Err(error);
         }
-        let before = std::mem::replace(&mut record.layers, vec![layer]);
-        record.save(&self.home)?;
+        let lock = self.home.own_snapshots()?;
+        // It may have been given a digest, or been removed, while we copied.
+        let mut current = match SnapshotRecord::load(&self.home, &record.id) {
+            Ok(current) => current,
+            Err(error) => {
+                drop(lock);
+                layer::discard(&self.home, &layer)?;
+                intent.done();
+                return Err(error);
+            }
+        };
+        let before = std::mem::replace(&mut current.layers, vec![layer]);
+        current.save(&self.home)?;
+        drop(lock);
         intent.done();
         layer::release(&self.home, &before)?;
-        Ok(record)
+        Ok(current)
     }
 }

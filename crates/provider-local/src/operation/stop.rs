@@ -149,7 +149,7 @@ impl Engine {
             "guest.sock",
             "keeper.log",
         ] {
-            let _ = std::fs::remove_file(directory.join(name));
+            let _ = fs_err::remove_file(directory.join(name));
         }
         // The key still leads here: whoever ensures it goes on from this disk.
         self.release_range_and_name(record);

@@ -88,7 +88,7 @@ fn run(place: &Utf8Path, slim: bool, progress: &dyn Fn(&str)) -> Result<(), Prov
         }
     }
     let status = child.wait().doing("running mmdebstrap")?;
-    let _ = std::fs::remove_file(&hook);
+    let _ = fs_err::remove_file(&hook);
     if !status.success() {
         let words: Vec<String> = last.into();
         return Err(ProviderError::unavailable(
@@ -101,7 +101,7 @@ fn run(place: &Utf8Path, slim: bool, progress: &dyn Fn(&str)) -> Result<(), Prov
 
 /// The host's own suite where it is Debian's, else the current stable one.
 fn suite() -> String {
-    let text = std::fs::read_to_string("/usr/lib/os-release").unwrap_or_default();
+    let text = fs_err::read_to_string("/usr/lib/os-release").unwrap_or_default();
     let field = |name: &str| {
         text.lines()
             .find_map(|line| line.strip_prefix(name))

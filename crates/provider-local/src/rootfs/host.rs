@@ -92,7 +92,7 @@ pub(crate) fn binds() -> Vec<(String, String)> {
 
 /// Tells one host from another, and from itself reinstalled.
 pub(crate) fn fingerprint() -> String {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let read = |path: &str| fs_err::read_to_string(path).unwrap_or_default();
     let mut machine = read("/etc/machine-id");
     if machine.trim().is_empty() {
         machine = read("/proc/sys/kernel/hostname");
@@ -151,7 +151,7 @@ fn build(root: &Utf8Path) -> std::io::Result<()> {
         let host = format!("/{name}");
         match std::fs::symlink_metadata(&host) {
             Ok(metadata) if metadata.is_symlink() => {
-                symlink(std::fs::read_link(&host)?, root.join(name))?
+                symlink(std::fs::read_link(&host)?, root.join(name))?;
             }
             Ok(_) => fs::create_dir(root.join(name))?,
             Err(_) => {}

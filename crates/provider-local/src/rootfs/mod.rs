@@ -18,7 +18,7 @@ use crate::intent::Intent;
 use crate::layer::{self, LayerId};
 
 /// A large root file system on a slow disk takes minutes.
-const IMPORT_PATIENCE: Duration = Duration::from_secs(10 * 60);
+const IMPORT_PATIENCE: Duration = Duration::from_mins(10);
 
 /// A directory or a tar as a layer; the same one again is found, not made again.
 pub(crate) fn import(
@@ -34,16 +34,20 @@ pub(crate) fn import(
         }
         other => other.doing(format!("reading {path}"))?,
     };
-    let (fingerprint, fill): (
-        String,
-        fn(&Utf8Path, &Utf8Path) -> Result<(), ProviderError>,
-    ) = if metadata.is_dir() {
-        (directory::fingerprint(path)?, directory::fill)
+    let is_directory = metadata.is_dir();
+    let fingerprint = if is_directory {
+        directory::fingerprint(path)?
     } else {
-        (tarball::fingerprint(path, &metadata)?, tarball::fill)
+        tarball::fingerprint(path, &metadata)?
     };
     let id = LayerId::named("rootfs", &fingerprint);
-    fill_once(home, clock, &id, |place| fill(path, place))?;
+    fill_once(home, clock, &id, |place| {
+        if is_directory {
+            directory::fill(path, place)
+        } else {
+            tarball::fill(path, place)
+        }
+    })?;
     Ok(id)
 }
 

@@ -18,6 +18,8 @@ use crate::error::Doing as _;
 
 const MAX_ENTRIES: u64 = 5_000_000;
 const MAX_PATH: usize = 4096;
+/// Far below what the rest of the engine walks.
+const MAX_DEPTH: usize = 256;
 /// Of the unpacked whole: a bomb ends here, or when the disk is nearly full.
 const MAX_BYTES: u64 = 1 << 40;
 const DISK_RESERVE: u64 = 64 << 20;
@@ -65,8 +67,16 @@ pub(super) fn fill(path: &Utf8Path, place: &Utf8Path) -> Result<(), ProviderErro
     check_root(place, path)
 }
 
-/// Something must be there to run.
+/// Something must be there to run, and what every sandbox has must have its place.
 pub(super) fn check_root(place: &Utf8Path, from: &Utf8Path) -> Result<(), ProviderError> {
+    for name in ["proc", "sys", "dev", "run"] {
+        let wrong = std::fs::symlink_metadata(place.join(name)).is_ok_and(|found| !found.is_dir());
+        if wrong {
+            return Err(ProviderError::refused(format!(
+                "{from} cannot be used as a root file system: its /{name} is not a directory"
+            )));
+        }
+    }
     let mut entries = std::fs::read_dir(place).doing(format!("reading {place}"))?;
     if entries.next().is_none() {
         return Err(ProviderError::refused(format!(
@@ -98,13 +108,21 @@ fn invalid(message: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message.into())
 }
 
+/// The archive's own bytes have no place in a message to a person.
+fn damaged(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(_) => error,
+        None => invalid("it is no tar, or a damaged one"),
+    }
+}
+
 fn unpack(reader: impl Read, root: &OwnedFd) -> io::Result<()> {
     let mut archive = Archive::new(reader);
     let (mut entries, mut bytes) = (0u64, 0u64);
     // Set last, deepest first: a directory without write permission must still be filled.
     let mut directories = Vec::new();
-    for entry in archive.entries()? {
-        let mut entry = entry?;
+    for entry in archive.entries().map_err(damaged)? {
+        let mut entry = entry.map_err(damaged)?;
         entries += 1;
         bytes = bytes.saturating_add(entry.size());
         if entries > MAX_ENTRIES || bytes > MAX_BYTES {
@@ -151,6 +169,9 @@ fn checked(path: &[u8]) -> io::Result<Option<Vec<u8>>> {
                 clean.extend_from_slice(component);
             }
         }
+    }
+    if clean.split(|byte| *byte == b'/').count() > MAX_DEPTH {
+        return Err(invalid(format!("`{}…` is nested too deep", shown())));
     }
     Ok((!clean.is_empty()).then_some(clean))
 }
@@ -208,7 +229,8 @@ fn unpack_entry(
                 .link_name_bytes()
                 .ok_or_else(|| invalid("a hard link without a target"))?;
             let target = checked(&target)?.ok_or_else(|| invalid("a hard link to the root"))?;
-            let existing = open(root, &target, OFlags::PATH | OFlags::NOFOLLOW)?;
+            let existing = open(root, &target, OFlags::PATH | OFlags::NOFOLLOW)
+                .map_err(|_| invalid("a hard link to something that is not in it"))?;
             let is_directory =
                 rustix::fs::fstat(&existing)?.st_mode & libc::S_IFMT == libc::S_IFDIR;
             if is_directory {
@@ -258,7 +280,7 @@ fn open(root: &OwnedFd, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
         |error| match error {
             rustix::io::Errno::LOOP | rustix::io::Errno::XDEV | rustix::io::Errno::NOTDIR => {
                 invalid(format!(
-                    "`{}` goes through a symbolic link",
+                    "`{}` goes through something that is not a directory",
                     String::from_utf8_lossy(path)
                 ))
             }

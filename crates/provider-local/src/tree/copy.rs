@@ -101,11 +101,9 @@ impl Visitor for Copier {
                     AtFlags::empty(),
                 )?;
             }
-            other => {
-                return Err(io::Error::other(format!(
-                    "{} is a {other:?}",
-                    String::from_utf8_lossy(path)
-                )));
+            FileType::Unknown => {
+                let path = String::from_utf8_lossy(path);
+                return Err(io::Error::other(format!("{path} is of no known type")));
             }
         }
         times(target, name, stat)?;

@@ -9,7 +9,7 @@ use super::walk::{list, open_directory};
 /// top, where their turn comes.
 pub(crate) fn remove(path: &Utf8Path) -> io::Result<()> {
     if !std::fs::symlink_metadata(path)?.is_dir() {
-        return std::fs::remove_file(path);
+        return fs_err::remove_file(path);
     }
     let top = open_directory(CWD, path.as_std_path())?;
     let mut moved = 0u64;
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn a_tree_deeper_than_any_path_is_removed() {
         let temp = std::env::temp_dir().join(format!("nacre-remove-{}", std::process::id()));
-        std::fs::create_dir_all(&temp).unwrap();
+        fs_err::create_dir_all(&temp).unwrap();
         let mut at = open_directory(CWD, &temp).unwrap();
         for _ in 0..3000 {
             rustix::fs::mkdirat(&at, "deeper", 0o755.into()).unwrap();

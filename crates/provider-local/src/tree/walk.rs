@@ -43,6 +43,13 @@ pub(crate) trait Visitor {
         path: &[u8],
         stat: &Stat,
     ) -> io::Result<bool>;
+    /// A directory below which nobody looks.
+    fn too_deep(&mut self, _path: &[u8]) -> io::Result<()> {
+        let message = format!(
+            "directories are nested deeper than {MAX_DEPTH}; `nacre sandbox stop` keeps a disk as it is, without reading it"
+        );
+        Err(io::Error::new(io::ErrorKind::InvalidData, message))
+    }
     /// All of a directory has been seen.
     fn leave(&mut self, _directory: &OwnedFd, _path: &[u8]) -> io::Result<()> {
         Ok(())
@@ -77,9 +84,8 @@ pub(crate) fn walk(top: OwnedFd, visitor: &mut impl Visitor) -> io::Result<()> {
         let go_in = visitor.entry(&level.directory, &name, &path, &stat)?;
         if go_in && FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
             if levels.len() >= MAX_DEPTH {
-                return Err(io::Error::other(format!(
-                    "directories are nested deeper than {MAX_DEPTH}"
-                )));
+                visitor.too_deep(&path)?;
+                continue;
             }
             let directory = open_directory(&levels.last().expect("not empty").directory, &*name)?;
             let entries = list(&directory)?.into_iter();
@@ -105,6 +111,11 @@ impl Visitor for Measure {
         self.files += 1;
         self.bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
         Ok(true)
+    }
+
+    /// A measure that is a little short is better than none.
+    fn too_deep(&mut self, _: &[u8]) -> io::Result<()> {
+        Ok(())
     }
 }
 

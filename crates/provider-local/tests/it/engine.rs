@@ -228,9 +228,9 @@ async fn a_flipped_bit_in_a_layer_is_found() {
         .join("layers")
         .join(&info.layers[0])
         .join("fs/root/file");
-    let mut content = std::fs::read(&file).expect("the layer's file");
+    let mut content = fs_err::read(&file).expect("the layer's file");
     content[3] ^= 1;
-    std::fs::write(&file, content).expect("the bit is flipped");
+    fs_err::write(&file, content).expect("the bit is flipped");
     let verified = local.verify_snapshot(&snapshot).await.expect("it is read");
     assert!(!verified.ok);
     assert_ne!(verified.expected.as_deref(), Some(verified.found.as_str()));
@@ -293,10 +293,10 @@ async fn a_snapshot_that_rests_on_another_hosts_usr_is_refused() {
         .path
         .join("snapshots")
         .join(format!("{}.json", snapshot.id));
-    let text = std::fs::read_to_string(&path).expect("the record");
+    let text = fs_err::read_to_string(&path).expect("the record");
     let mut record: serde_json::Value = serde_json::from_str(&text).expect("a record");
     record["host"] = "another".into();
-    std::fs::write(&path, record.to_string()).expect("the record is changed");
+    fs_err::write(&path, record.to_string()).expect("the record is changed");
     let spec = SandboxSpec::from(Origin::Snapshot(snapshot));
     let error = local.create(&spec).await.expect_err("it is refused");
     assert!(error.to_string().contains("another host"), "{error}");
@@ -343,18 +343,18 @@ async fn a_root_file_system_comes_from_a_directory_and_from_a_tar() {
     let local = home.open();
     let source = camino::Utf8PathBuf::from(format!("{}-source", home.path));
     let _ = std::fs::remove_dir_all(&source);
-    std::fs::create_dir_all(source.join("bin")).expect("a directory");
+    fs_err::create_dir_all(source.join("bin")).expect("a directory");
     let probe = testkit::probe_path().expect("the probe");
     // A dynamic program needs its libraries; the runner itself is static and needs nothing.
-    std::fs::copy(&probe, source.join("bin/probe")).expect("the probe is copied");
+    fs_err::copy(&probe, source.join("bin/probe")).expect("the probe is copied");
     for library in [
         "/lib/x86_64-linux-gnu/libc.so.6",
         "/lib/x86_64-linux-gnu/libgcc_s.so.1",
         "/lib64/ld-linux-x86-64.so.2",
     ] {
         let to = source.join(library.trim_start_matches('/'));
-        std::fs::create_dir_all(to.parent().expect("a parent")).expect("a directory");
-        std::fs::copy(library, to).expect("a library is copied");
+        fs_err::create_dir_all(to.parent().expect("a parent")).expect("a directory");
+        fs_err::copy(library, to).expect("a library is copied");
     }
     let tar = source.with_extension("tar.gz");
     let packed = std::process::Command::new("tar")
@@ -390,6 +390,6 @@ async fn a_root_file_system_comes_from_a_directory_and_from_a_tar() {
     assert_eq!(digests[0], digests[1]);
     assert_eq!(digests[1], digests[2]);
     let _ = std::fs::remove_dir_all(&source);
-    let _ = std::fs::remove_file(&tar);
+    let _ = fs_err::remove_file(&tar);
     home.clear().await;
 }

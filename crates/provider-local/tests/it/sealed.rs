@@ -41,7 +41,7 @@ impl Canaries {
         let socket_name = format!("nacre-canary-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&socket_name).expect("a valid name");
         let file = camino::Utf8PathBuf::from(format!("{}-canary", home.path));
-        std::fs::write(&file, "canary").expect("the canary can be written");
+        fs_err::write(&file, "canary").expect("the canary can be written");
         Self {
             sleeper: Command::new("sleep")
                 .arg("98765")
@@ -87,7 +87,7 @@ impl Drop for Canaries {
     fn drop(&mut self) {
         let _ = self.sleeper.kill();
         let _ = self.sleeper.wait();
-        let _ = std::fs::remove_file(&self.file);
+        let _ = fs_err::remove_file(&self.file);
     }
 }
 
@@ -107,7 +107,7 @@ async fn sandbox_with_intruder(local: &Local) -> SandboxId {
         uid: None,
         gid: None,
     };
-    let content = Bytes::from(std::fs::read(intruder).expect("the intruder can be read"));
+    let content = Bytes::from(fs_err::read(intruder).expect("the intruder can be read"));
     local
         .write_files(id, b"/opt", None, files_from(vec![(entry, content)]))
         .await

@@ -229,3 +229,35 @@ fn a_port_that_is_served_is_served_again_by_a_new_keeper() {
     stage.ok(&["sandbox", "resume", &id]);
     assert_eq!(echo("three"), "three");
 }
+
+#[test]
+fn a_keeper_killed_in_the_middle_of_a_freeze_leaves_nothing_frozen_that_is_said_to_run() {
+    let stage = Stage::new();
+    let id = stage.victim(None);
+    for operation in ["pause", "snapshot", "fork"] {
+        let beats = stage.pulse(&id).unwrap();
+        let keeper = stage.keeper(&id);
+        // It takes the order, freezes, and dies before it answers.
+        keeper.signal(Signal::STOP);
+        let mut nacre = stage.spawn(None, &["sandbox", operation, &id]);
+        let process = Process::find(i32::try_from(nacre.id()).unwrap()).unwrap();
+        within("nacre waits for the keeper", PATIENCE, || {
+            process.waits_in("unix_stream")
+        });
+        fs_err::write(format!("{}/cgroup.freeze", stage.cgroup(&id)), "1").unwrap();
+        within("it is frozen", PATIENCE, || stage.is_frozen(&id));
+        keeper.kill();
+        assert!(
+            wait_within(&mut nacre, PATIENCE).is_some(),
+            "{operation} hangs"
+        );
+        if stage.status(&id).as_deref() == Some("paused") {
+            stage.ok(&["sandbox", "resume", &id]);
+        }
+        stage.beats_on(&id, beats);
+        stage.is_sound(operation);
+        // The next round needs a keeper.
+        stage.ok(&["storage", "gc"]);
+    }
+    stage.is_usable_to_the_end(&id);
+}

@@ -33,6 +33,15 @@ impl Process {
         }
     }
 
+    /// Whether one of its threads sleeps in this place of the kernel.
+    pub(super) fn waits_in(self, place: &str) -> bool {
+        let threads = fs_err::read_dir(format!("/proc/{}/task", self.pid));
+        threads.into_iter().flatten().flatten().any(|thread| {
+            fs_err::read_to_string(thread.path().join("wchan"))
+                .is_ok_and(|waits| waits.contains(place))
+        })
+    }
+
     /// As `kill -9`, and waits until it is gone.
     pub(super) fn kill(self) {
         self.signal(Signal::KILL);

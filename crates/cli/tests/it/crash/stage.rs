@@ -52,7 +52,7 @@ impl Stage {
         let group = cgroups
             .lines()
             .find_map(|line| line.strip_prefix("0::/")?.split('/').next());
-        stage.group = group.unwrap().to_owned();
+        group.unwrap().clone_into(&mut stage.group);
         assert!(stage.group.starts_with("nacre-"), "{cgroups}");
         let bystander = stage.bystander.clone();
         stage.fill(&bystander);

@@ -127,9 +127,11 @@ impl Model {
         let record = stage.json(&format!("sandboxes/{id}/record.json"));
         has_files(stage, Some(&id), &record["layers"], files, &id);
         if status == "running" {
-            within("what runs is not frozen", Duration::from_secs(5), || {
-                !stage.is_frozen(&id)
-            });
+            within(
+                &format!("{id}, which runs, is not frozen"),
+                Duration::from_secs(5),
+                || !stage.is_frozen(&id),
+            );
         }
     }
 }

@@ -1,0 +1,236 @@
+//! Looking at what is there: sandboxes and snapshots by name, digests, usage, garbage.
+
+use model::SnapshotId;
+use provider::{ProviderError, SandboxId};
+
+use crate::error::Doing as _;
+use crate::home::read_json;
+use crate::operation::Engine;
+use crate::record::{Record, process};
+use crate::snapshot::SnapshotRecord;
+use crate::{
+    Collected, Details, Local, SnapshotInfo, Usage, UsagePart, Verified, claim, layer, rootfs, tree,
+};
+
+impl Local {
+    /// By id, by name, or by a prefix of the id that fits only one.
+    pub fn find_sandbox(&self, text: &str) -> Result<SandboxId, ProviderError> {
+        let not_found = || ProviderError::not_found(format!("sandbox {text}"));
+        if let Ok(id) = text.parse() {
+            return Record::load(&self.engine.home, id).map(|record| record.id);
+        }
+        let is_name =
+            !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        if is_name && let Some(id) = claim::holder(&self.engine.home, "names", text)? {
+            return Ok(id);
+        }
+        let records = self.engine.records()?;
+        // A stopped one has given its name up, but is still called by it until somebody takes it.
+        if let Some(stopped) = records
+            .iter()
+            .rev()
+            .find(|record| record.name.as_deref() == Some(text))
+        {
+            return Ok(stopped.id);
+        }
+        let found: Vec<SandboxId> = records
+            .into_iter()
+            .map(|record| record.id)
+            .filter(|id| text.len() >= 8 && id.to_string().starts_with(text))
+            .collect();
+        match found[..] {
+            [id] => Ok(id),
+            [] => Err(not_found()),
+            _ => Err(ProviderError::refused(format!(
+                "`{text}` fits {} sandboxes: give more of the id",
+                found.len()
+            ))),
+        }
+    }
+
+    /// By id, with or without its provider and kind, by name, or by a prefix that fits only one.
+    pub fn find_snapshot(&self, text: &str) -> Result<SnapshotId, ProviderError> {
+        if let Ok(id) = text.parse() {
+            return SnapshotRecord::load(&self.engine.home, &id).map(|record| record.id);
+        }
+        let all = SnapshotRecord::all(&self.engine.home)?;
+        if let Some(record) = all.iter().find(|s| s.name.as_deref() == Some(text)) {
+            return Ok(record.id.clone());
+        }
+        let fits = |id: &SnapshotId| {
+            text.len() >= 8
+                && (id.to_string().starts_with(text) || id.id.to_string().starts_with(text))
+        };
+        let mut found: Vec<SnapshotId> = all.into_iter().map(|s| s.id).filter(fits).collect();
+        match (found.pop(), found.is_empty()) {
+            (Some(id), true) => Ok(id),
+            (None, _) => Err(ProviderError::not_found(format!("snapshot {text}"))),
+            (Some(_), false) => Err(ProviderError::refused(format!(
+                "`{text}` fits several snapshots: give more of the id"
+            ))),
+        }
+    }
+
+    pub async fn show(&self, id: SandboxId) -> Result<Details, ProviderError> {
+        self.blocking(move |engine| {
+            let record = Record::load(&engine.home, id)?;
+            Ok(details(engine, &record))
+        })
+        .await
+    }
+
+    pub async fn snapshots(&self) -> Result<Vec<SnapshotInfo>, ProviderError> {
+        self.blocking(|engine| {
+            Ok(SnapshotRecord::all(&engine.home)?
+                .into_iter()
+                .map(info)
+                .collect())
+        })
+        .await
+    }
+
+    pub async fn show_snapshot(&self, id: &SnapshotId) -> Result<SnapshotInfo, ProviderError> {
+        let id = id.clone();
+        self.blocking(move |engine| SnapshotRecord::load(&engine.home, &id).map(info))
+            .await
+    }
+
+    /// Computes the digest if nobody has yet.
+    pub async fn digest_snapshot(&self, id: &SnapshotId) -> Result<SnapshotInfo, ProviderError> {
+        let id = id.clone();
+        self.blocking(move |engine| {
+            let record = SnapshotRecord::load(&engine.home, &id)?;
+            if record.digest.is_some() {
+                Ok(info(record))
+            } else {
+                engine.digest(&id).map(info)
+            }
+        })
+        .await
+    }
+
+    /// Reads everything again and compares with the recorded digest.
+    pub async fn verify_snapshot(&self, id: &SnapshotId) -> Result<Verified, ProviderError> {
+        let id = id.clone();
+        self.blocking(move |engine| {
+            let expected = SnapshotRecord::load(&engine.home, &id)?
+                .digest
+                .map(|d| d.value);
+            let found = match &expected {
+                Some(_) => engine.compute_digest(&id)?.value,
+                // The first look is what later ones are compared with.
+                None => engine
+                    .digest(&id)?
+                    .digest
+                    .map(|d| d.value)
+                    .unwrap_or_default(),
+            };
+            let ok = expected.as_ref().is_none_or(|expected| *expected == found);
+            Ok(Verified {
+                id,
+                ok,
+                expected,
+                found,
+            })
+        })
+        .await
+    }
+
+    pub async fn usage(&self) -> Result<Usage, ProviderError> {
+        self.blocking(|engine| {
+            let part = |name: &str| -> Result<UsagePart, ProviderError> {
+                let path = engine.home.path(name);
+                let count = crate::home::entries(&path)?.len() as u64;
+                let bytes = tree::measure(&path)
+                    .doing(format!("measuring {name}"))?
+                    .bytes;
+                Ok(UsagePart { count, bytes })
+            };
+            let disk = rustix::fs::statvfs(engine.home.root().as_std_path())
+                .doing("measuring the disk")?;
+            Ok(Usage {
+                home: engine.home.root().to_owned(),
+                sandboxes: part("sandboxes")?,
+                layers: part("layers")?,
+                trash: part("trash")?,
+                free_bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
+            })
+        })
+        .await
+    }
+
+    /// Seals disks of dead sandboxes, gives orphans a keeper, and deletes what no record has named
+    /// for a day.
+    pub async fn collect_garbage(&self) -> Result<Collected, ProviderError> {
+        self.blocking(|engine| {
+            engine.adopt()?;
+            let recovered = engine.seal_the_dead()?;
+            let (layers, bytes) = layer::collect(&engine.home, &*engine.clock)?;
+            Ok(Collected {
+                layers,
+                bytes,
+                recovered,
+            })
+        })
+        .await
+    }
+
+    /// Builds a Debian root file system and keeps it as the base snapshot named `base`; `progress`
+    /// gets a line at a time.
+    pub fn build_base(
+        &self,
+        slim: bool,
+        progress: &dyn Fn(&str),
+    ) -> Result<SnapshotInfo, ProviderError> {
+        rootfs::debian::build(&self.engine.home, &*self.engine.clock, slim, progress).map(info)
+    }
+
+    /// The snapshot named `base`, if there is one.
+    pub fn base(&self) -> Result<Option<SnapshotId>, ProviderError> {
+        let all = SnapshotRecord::all(&self.engine.home)?;
+        Ok(all
+            .into_iter()
+            .find(|s| s.name.as_deref() == Some("base"))
+            .map(|s| s.id))
+    }
+}
+
+fn details(engine: &Engine, record: &Record) -> Details {
+    let directory = engine.home.sandbox(record.id);
+    let sandbox = record.describe(&engine.home);
+    let reason = |name: &str| {
+        read_json::<serde_json::Value>(&directory.join(name))
+            .ok()
+            .flatten()?
+            .get("reason")?
+            .as_str()
+            .map(str::to_owned)
+    };
+    Details {
+        reason: reason("frozen.json").or_else(|| reason("exit.json")),
+        sandbox,
+        first_id: record.first_id,
+        pid: process(&engine.home, record.id).map(|running| running.pid),
+        layers: record.layers.len(),
+        memory: record.memory,
+        pids: record.pids,
+        cpu_millis: record.cpu_millis,
+        disk: record.disk,
+    }
+}
+
+fn info(record: SnapshotRecord) -> SnapshotInfo {
+    let digest = record.digest.as_ref();
+    SnapshotInfo {
+        digest: digest.map(|d| d.value.clone()),
+        bytes: digest.map(|d| d.bytes),
+        files: digest.map(|d| d.files),
+        kind: record.id.kind.as_str().to_owned(),
+        name: record.name,
+        created_at: record.created_at,
+        sandbox: record.sandbox,
+        recovered: record.recovered,
+        layers: record.layers.iter().map(ToString::to_string).collect(),
+        id: record.id,
+    }
+}
