@@ -68,7 +68,7 @@ pub(crate) fn claim(
         holder(home, kind, value)?.map_or_else(String::new, |id| format!(" by sandbox {id}"));
     Err(ProviderError::refused(if kind == "names" {
         format!(
-            "the name `{value}` is taken{holder}: choose another, or `nacre sandbox rm {value}`"
+            "the name `{value}` is taken{holder}: choose another name, or `nacre sandbox rm {value}`"
         )
     } else {
         format!("the key `{value}` is taken{holder}")

@@ -74,8 +74,8 @@ impl Local {
     /// Opens the home, makes it if need be, and finishes or removes what an earlier process left
     /// half-made.
     pub fn open(config: &Config) -> Result<Self, ProviderError> {
-        require_root()?;
         let home = Home::open(&config.home)?;
+        require_root()?;
         let layout = Layout::detect()?;
         let limit = |controller: &Controller| match controller {
             Controller::Absent => Strength::None,

@@ -229,15 +229,22 @@ fn unpack_entry(
                 .link_name_bytes()
                 .ok_or_else(|| invalid("a hard link without a target"))?;
             let target = checked(&target)?.ok_or_else(|| invalid("a hard link to the root"))?;
-            let existing = open(root, &target, OFlags::PATH | OFlags::NOFOLLOW)
-                .map_err(|_| invalid("a hard link to something that is not in it"))?;
+            let existing = match open(root, &target, OFlags::PATH | OFlags::NOFOLLOW) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let target = String::from_utf8_lossy(&target);
+                    return Err(invalid(format!(
+                        "a hard link to `{target}`, which is not in it"
+                    )));
+                }
+                other => other?,
+            };
             let is_directory =
                 rustix::fs::fstat(&existing)?.st_mode & libc::S_IFMT == libc::S_IFDIR;
             if is_directory {
                 return Err(invalid("a hard link to a directory"));
             }
             replace(&parent, name)?;
-            // Through the descriptor that was checked: nobody else writes here, but then nobody has to be trusted.
+            // Through the descriptor that was checked, so that nobody has to be trusted.
             let via = format!(
                 "/proc/self/fd/{}",
                 std::os::fd::AsRawFd::as_raw_fd(&existing)
@@ -278,12 +285,14 @@ fn open(root: &OwnedFd, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve).map_err(
         |error| match error {
-            rustix::io::Errno::LOOP | rustix::io::Errno::XDEV | rustix::io::Errno::NOTDIR => {
-                invalid(format!(
-                    "`{}` goes through something that is not a directory",
-                    String::from_utf8_lossy(path)
-                ))
-            }
+            rustix::io::Errno::LOOP | rustix::io::Errno::XDEV => invalid(format!(
+                "`{}` goes through a symbolic link",
+                String::from_utf8_lossy(path)
+            )),
+            rustix::io::Errno::NOTDIR => invalid(format!(
+                "`{}` is not a directory",
+                String::from_utf8_lossy(path)
+            )),
             error => error.into(),
         },
     )

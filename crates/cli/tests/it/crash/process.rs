@@ -91,12 +91,19 @@ pub(super) fn hierarchies() -> Vec<String> {
     [of("cgroup2"), of("cgroup")].concat()
 }
 
-pub(super) fn within(what: &str, limit: Duration, mut check: impl FnMut() -> bool) {
+pub(super) fn within(what: &str, limit: Duration, check: impl FnMut() -> bool) {
+    assert!(comes_true(limit, check), "not within {limit:?}: {what}");
+}
+
+pub(super) fn comes_true(limit: Duration, mut check: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while !check() {
-        assert!(begun.elapsed() < limit, "not within {limit:?}: {what}");
+        if begun.elapsed() > limit {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
+    true
 }
 
 /// Waits for a child; one that does not end in time is killed, and `None`.

@@ -78,7 +78,7 @@ fn killed_while_it_recovers_disks_the_next_start_goes_on() {
 }
 
 fn host_restarts(stage: &Stage) {
-    stage.kill_everything();
+    assert!(stage.kill_everything(), "every process is gone");
     let another = "00000000-0000-4000-8000-000000000000";
     fs_err::write(stage.home("run/host_boot"), another).unwrap();
     for entry in fs_err::read_dir(stage.home("sandboxes")).unwrap() {

@@ -5,10 +5,10 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 use serde_json::Value;
 
-use super::process::{Process, hierarchies, running_from, wait_within, within};
+use super::process::{Process, comes_true, hierarchies, running_from, wait_within, within};
 use crate::Ran;
 use crate::world::{World, text};
 
@@ -280,37 +280,30 @@ impl Stage {
     }
 
     /// Kills without asking nacre: for a host that goes down, and for the end of a failed test.
-    pub(super) fn kill_everything(&self) {
-        for keeper in running_from(&self.home("bin").into_string()) {
-            keeper.kill();
-        }
-        for cgroup in self.cgroups() {
-            let _ = fs_err::write(format!("{cgroup}/cgroup.kill"), "1");
-            let _ = fs_err::write(format!("{cgroup}/cgroup.freeze"), "0");
-        }
-        let gone = || {
+    /// Whether nothing is left.
+    pub(super) fn kill_everything(&self) -> bool {
+        let programs = self.home("bin").into_string();
+        comes_true(PATIENCE, || {
+            for keeper in running_from(&programs) {
+                keeper.signal(Signal::KILL);
+            }
             for cgroup in self.cgroups() {
+                let _ = fs_err::write(format!("{cgroup}/cgroup.kill"), "1");
+                let _ = fs_err::write(format!("{cgroup}/cgroup.freeze"), "0");
                 for child in fs_err::read_dir(&cgroup).into_iter().flatten().flatten() {
                     let _ = std::fs::remove_dir(child.path());
                 }
                 let _ = std::fs::remove_dir(cgroup);
             }
-            self.cgroups().is_empty()
-        };
-        within("every cgroup is empty", PATIENCE, gone);
-        for hierarchy in hierarchies() {
-            let _ = std::fs::remove_dir(format!("{hierarchy}/{}", self.group));
-        }
+            for hierarchy in hierarchies() {
+                let _ = std::fs::remove_dir(format!("{hierarchy}/{}", self.group));
+            }
+            self.cgroups().is_empty() && running_from(&programs).is_empty()
+        })
     }
-}
 
-impl Drop for Stage {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            // The engine may be what failed; nothing of it is needed for this.
-            self.kill_everything();
-            return;
-        }
+    /// Removes every sandbox, after which nothing of them is left.
+    fn empty(&self) {
         let all = self.restart();
         let ids: Vec<&str> = all
             .iter()
@@ -318,7 +311,23 @@ impl Drop for Stage {
             .collect();
         self.ok(&[&["sandbox", "rm"], ids.as_slice()].concat());
         within("no cgroup and no keeper is left", PATIENCE, || {
-            self.cgroups().is_empty() && running_from(&self.home("bin").into_string()).is_empty()
+            self.cgroups().is_empty() && running_from(self.home("bin").as_str()).is_empty()
         });
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // In a failed test the engine may be what failed; nothing of it is needed to clean up.
+        let failed = std::thread::panicking();
+        let emptied = if failed {
+            Ok(())
+        } else {
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.empty()))
+        };
+        self.kill_everything();
+        if let Err(panic) = emptied {
+            std::panic::resume_unwind(panic);
+        }
     }
 }
