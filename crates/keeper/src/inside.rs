@@ -14,10 +14,8 @@ use wire::keeper::Launch;
 use crate::mounts::{self, READ_ONLY, attach, clone_within, cover, new_filesystem};
 use crate::sys;
 
-/// Generated from `seccomp.json` by the build script: which calls there are, and which families
-/// `socket` knows. Apart, because programs expect a different answer to each.
-const CALLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sandbox.bpf"));
-const SOCKETS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf"));
+/// Compiled from `seccomp.txt` by the build script.
+const SECCOMP: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/seccomp.bpf"));
 
 /// What root of the sandbox may hold. Mounting, tracing others, networking and time are not here.
 const CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
@@ -55,7 +53,7 @@ pub(crate) struct Mounts {
     pub(crate) doors: OwnedFd,
     pub(crate) sys: OwnedFd,
     pub(crate) binds: Vec<OwnedFd>,
-    pub(crate) files: Vec<OwnedFd>,
+    pub(crate) identity: Vec<OwnedFd>,
 }
 
 /// Descriptors that the runner gets, in the order of `wire::guest`.
@@ -237,8 +235,8 @@ fn build_root(launch: &Launch, own: &Own, mounts: &Mounts) -> Result<(), Failed>
     attach(&own.run, root, "run").at("attaching run")?;
     attach(&mounts.doors, root, "run/nacre").at("attaching the doors")?;
     attach(&own.env, root, "run/nacre/env").at("attaching env")?;
-    for ((_, inside), mount) in launch.files.iter().zip(&mounts.files) {
-        cover(mount, root, inside.trim_start_matches('/')).at("files of the host")?;
+    for ((inside, _), mount) in launch.identity.iter().zip(&mounts.identity) {
+        cover(mount, root, inside.trim_start_matches('/')).at("identity")?;
     }
     mask(root, &own.empty).at("masking proc")
 }
@@ -301,6 +299,5 @@ fn seal() -> Result<(), Failed> {
         }
     }
     rustix::thread::clear_ambient_capability_set().at("ambient set")?;
-    sys::install_seccomp(SOCKETS).at("seccomp")?;
-    sys::install_seccomp(CALLS).at("seccomp")
+    sys::install_seccomp(SECCOMP).at("seccomp")
 }

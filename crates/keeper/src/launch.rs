@@ -14,7 +14,7 @@ use wire::Frame;
 use wire::keeper::{Launch, Launched, Reply, Running};
 
 use crate::inside::{self, Descriptors, Failed, Mounts};
-use crate::mounts::{HARMLESS, READ_ONLY, clone_tree, devices, overlay};
+use crate::mounts::{HARMLESS, READ_ONLY, clone_tree, devices, identity, overlay};
 use crate::sandbox::{Handle, Unmounted, process_start, socket_in};
 use crate::serve::Serving;
 use crate::sys::{self, Side};
@@ -174,14 +174,16 @@ impl Prepared {
     fn new(order: &Launch, directory: &OwnedFd) -> Result<Self, Failed> {
         let cgroup = open_directory(&order.cgroups.unified).map_err(|e| ("cgroup", e))?;
         delegate(&cgroup, order).map_err(|e| ("delegating the cgroup", e))?;
-        // Opened as host root: the v1 hierarchies check who opened, not who writes.
+        // Opened as host root: the v1 hierarchies check who opened, not who writes. `tasks` and not
+        // `cgroup.procs`: a thread that moves itself does not have to wait for the whole machine's
+        // forks to stand still, which takes milliseconds.
         let legacy = order
             .cgroups
             .legacy
             .iter()
             .map(|dir| {
                 open(
-                    format!("{dir}/cgroup.procs"),
+                    format!("{dir}/tasks"),
                     OFlags::WRONLY | OFlags::CLOEXEC,
                     Mode::empty(),
                 )
@@ -273,12 +275,7 @@ fn bring_up(
             .map(|(host, _)| clone_for_ids(host, READ_ONLY | libc::MOUNT_ATTR_NODEV, &users))
             .collect::<io::Result<_>>()
             .map_err(|e| ("host directories", e))?,
-        files: order
-            .files
-            .iter()
-            .map(|(host, _)| clone_for_ids(host, READ_ONLY | HARMLESS, &users))
-            .collect::<io::Result<_>>()
-            .map_err(|e| ("host files", e))?,
+        identity: identity(order).map_err(|e| ("identity", e))?,
     };
     let root = format!(
         "/proc/self/fd/{}",
@@ -289,7 +286,7 @@ fn bring_up(
     let fds: Vec<BorrowedFd<'_>> = [&mounts.root, &mounts.devices, &mounts.doors, &mounts.sys]
         .into_iter()
         .chain(&mounts.binds)
-        .chain(&mounts.files)
+        .chain(&mounts.identity)
         .map(|fd| fd.as_fd())
         .collect();
     wire::pass::send(child, &Frame::control(&Reply::Done), &fds)
@@ -401,8 +398,8 @@ fn run_child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> Failed {
                 .iter()
                 .map(|_| next())
                 .collect::<Result<_, _>>()?,
-            files: order
-                .files
+            identity: order
+                .identity
                 .iter()
                 .map(|_| next())
                 .collect::<Result<_, _>>()?,

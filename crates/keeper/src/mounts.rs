@@ -174,6 +174,28 @@ pub(crate) fn devices(first_id: u32) -> io::Result<OwnedFd> {
     Ok(mount)
 }
 
+/// Small files in memory, each as a mount of its own: no disk, and no snapshot, ever holds them.
+pub(crate) fn identity(order: &Launch) -> io::Result<Vec<OwnedFd>> {
+    let id = order.first_id.to_string();
+    let options = [
+        ("size", Some("64k")),
+        ("mode", Some("755")),
+        ("uid", Some(&*id)),
+        ("gid", Some(&*id)),
+    ];
+    let memory = new_filesystem("tmpfs", &options, MountAttrFlags::empty())?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mut mounts = Vec::with_capacity(order.identity.len());
+    for (number, (_, content)) in order.identity.iter().enumerate() {
+        let name = number.to_string();
+        let file = openat(&memory, &*name, flags, Mode::from(0o644))?;
+        rustix::fs::fchmod(&file, Mode::from(0o644))?;
+        rustix::io::write(&file, content.as_bytes())?;
+        mounts.push(clone_within(&memory, &name, READ_ONLY | HARMLESS)?);
+    }
+    Ok(mounts)
+}
+
 /// Attaches `mount` at `path` below `root`. The tree is hostile: no component may be a link, so
 /// nothing lands anywhere but where we say. Missing directories are made.
 pub(crate) fn attach(mount: &OwnedFd, root: &OwnedFd, path: &str) -> io::Result<()> {

@@ -279,7 +279,7 @@ pub(crate) fn end(cgroups: &Cgroups) -> Result<(), ProviderError> {
     Ok(())
 }
 
-/// Removes the sandbox's directories and, when it was the last, the home's.
+/// Removes the sandbox's directories; the home's own goes with [`Group`].
 pub(crate) fn remove(cgroups: &Cgroups) {
     for directory in [&cgroups.unified].into_iter().chain(&cgroups.legacy) {
         if let Ok(children) = std::fs::read_dir(directory) {
@@ -288,8 +288,37 @@ pub(crate) fn remove(cgroups: &Cgroups) {
             }
         }
         let _ = std::fs::remove_dir(directory);
-        if let Some(group) = Utf8Path::new(directory).parent() {
-            let _ = std::fs::remove_dir(group);
+    }
+}
+
+/// The home's directory in each hierarchy. A process that ends takes them away if no sandbox is
+/// left in them: not sooner, because the next create would make them again.
+#[derive(Debug)]
+pub(crate) struct Group {
+    directories: Vec<Utf8PathBuf>,
+}
+
+impl Group {
+    pub(crate) fn new(layout: &Layout, home: &Home) -> Self {
+        let legacy = [&layout.memory, &layout.pids, &layout.cpu]
+            .into_iter()
+            .filter_map(|c| match c {
+                Controller::Legacy(place) => Some(place),
+                Controller::Unified | Controller::Absent => None,
+            });
+        let name = Layout::group(home);
+        let directories = legacy
+            .chain([&layout.unified])
+            .map(|place| place.join(&name))
+            .collect();
+        Self { directories }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for directory in &self.directories {
+            let _ = std::fs::remove_dir(directory);
         }
     }
 }

@@ -224,11 +224,16 @@ pub(crate) fn aside(home: &Home, text: &str) -> io::Result<(Utf8PathBuf, File)> 
         rustix::thread::gettid().as_raw_nonzero()
     ));
     let write = || {
+        // Left by a dead thread of our number, it may have got a second name by now: never write
+        // through it.
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let mut file = std::fs::OpenOptions::new()
             .read(true)
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
             .open(&path)?;
         file.write_all(text.as_bytes())?;

@@ -84,6 +84,13 @@ impl Intent {
         Ok(Held { path, _lock: lock })
     }
 
+    /// Whether a sandbox is on its way, or was left on it.
+    pub(crate) fn is_creating(home: &Home, id: SandboxId) -> bool {
+        let intent = Self::Create { sandbox: id };
+        home.path(format!("intents/{}.json", intent.file_name()))
+            .exists()
+    }
+
     fn file_name(&self) -> String {
         match self {
             Self::Create { sandbox } => format!("create-{sandbox}"),

@@ -98,7 +98,7 @@ pub(crate) fn referenced(home: &Home) -> Result<BTreeSet<LayerId>, ProviderError
     }
     for name in entries(&home.path("sandboxes"))? {
         if let Ok(id) = name.parse()
-            && let Some(record) = Record::find(home, id)?
+            && let Some(record) = Record::find_unfinished(home, id)?
         {
             layers.extend(record.layers);
         }

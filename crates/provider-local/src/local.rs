@@ -14,7 +14,7 @@ use tokio::net::{TcpStream, UnixListener};
 use tokio_util::task::TaskTracker;
 use wire::keeper::{Reply, Request};
 
-use crate::cgroup::{Controller, Layout};
+use crate::cgroup::{Controller, Group, Layout};
 use crate::claim::Ranges;
 use crate::error::Doing as _;
 use crate::guest::Guest;
@@ -22,7 +22,7 @@ use crate::home::Home;
 use crate::keeper::Children;
 use crate::netns::{self, Pool};
 use crate::operation::Engine;
-use crate::record::{Record, State, process};
+use crate::record::{Record, process};
 use crate::{claim, embedded};
 
 /// Above what container tools and systemd hand out.
@@ -104,6 +104,7 @@ impl Local {
         let engine = Engine {
             programs: embedded::install(&home)?,
             clock: Arc::new(SystemClock),
+            _group: Arc::new(Group::new(&layout, &home)),
             layout,
             ranges: Arc::new(Ranges::new(config.first_id, config.ranges)?),
             networks: Pool::new(),
@@ -163,7 +164,7 @@ impl Local {
         loop {
             let holder = claim::holder(&engine.home, "keys", key)?;
             let found = match holder {
-                Some(id) => Record::find(&engine.home, id)?.filter(|r| r.state != State::Creating),
+                Some(id) => Record::find(&engine.home, id)?,
                 None => None,
             };
             if let Some(record) = found {

@@ -86,6 +86,8 @@ impl Pool {
 }
 
 fn fill(shared: &Shared) {
+    // Whoever took the last one is still starting a sandbox with it, and comes first.
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 15);
     loop {
         let made = make();
         let mut state = shared.state.lock().expect("no holder of this lock panics");

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use wire::keeper::Running;
 
 use crate::home::{Home, read_json, write_json};
+use crate::intent::Intent;
 use crate::layer::LayerId;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -47,7 +48,6 @@ pub(crate) struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum State {
-    Creating,
     Running,
     Paused,
     /// Ended on purpose, the disk left.
@@ -62,16 +62,21 @@ impl Record {
         home.sandbox(id).join("record.json")
     }
 
+    /// A sandbox that is being made, or was left half-made, is not there for anyone but its maker.
     pub(crate) fn find(home: &Home, id: SandboxId) -> Result<Option<Self>, ProviderError> {
+        let record = Self::find_unfinished(home, id)?;
+        Ok(record.filter(|_| !Intent::is_creating(home, id)))
+    }
+
+    pub(crate) fn find_unfinished(
+        home: &Home,
+        id: SandboxId,
+    ) -> Result<Option<Self>, ProviderError> {
         read_json(&Self::path(home, id))
     }
 
     pub(crate) fn load(home: &Home, id: SandboxId) -> Result<Self, ProviderError> {
-        match Self::find(home, id)? {
-            // Half-made is not there yet for anyone but its maker.
-            Some(record) if record.state != State::Creating => Ok(record),
-            _ => Err(ProviderError::not_found(format!("sandbox {id}"))),
-        }
+        Self::find(home, id)?.ok_or_else(|| ProviderError::not_found(format!("sandbox {id}")))
     }
 
     pub(crate) fn save(&self, home: &Home) -> Result<(), ProviderError> {
@@ -88,14 +93,14 @@ impl Record {
             State::Paused => SandboxState::Paused {
                 kept: if alive { Kept::Memory } else { Kept::Disk },
             },
-            State::Running | State::Creating if alive => {
+            State::Running if alive => {
                 if home.sandbox(self.id).join("frozen.json").exists() {
                     SandboxState::Paused { kept: Kept::Memory }
                 } else {
                     SandboxState::Running
                 }
             }
-            State::Running | State::Creating | State::Ended => SandboxState::Ended,
+            State::Running | State::Ended => SandboxState::Ended,
         }
     }
 

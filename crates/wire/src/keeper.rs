@@ -32,8 +32,8 @@ pub struct Launch {
     pub sys: String,
     /// Host directories to be seen inside, read-only: host path and path inside.
     pub binds: Vec<(String, String)>,
-    /// Files to lay over existing ones of the root file system: host path and path inside.
-    pub files: Vec<(String, String)>,
+    /// Who it is: content to lay over files that the root file system has, by their path inside.
+    pub identity: Vec<(String, String)>,
     pub first_id: u32,
     pub ids: u32,
     pub hostname: String,

@@ -3,7 +3,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use model::Id;
 use provider::{Network, Origin, ProviderError, Runtime, SandboxId, SandboxSpec};
 
-use super::{Engine, short};
+use super::Engine;
 use crate::claim;
 use crate::error::Doing as _;
 use crate::intent::Intent;
@@ -131,11 +131,6 @@ impl Engine {
         if let (Some(key), Some(stopped)) = (&record.key, replaces) {
             claim::transfer(&self.home, "keys", key, stopped, id)?;
         }
-        let record = Record {
-            state: State::Running,
-            ..record
-        };
-        record.save(&self.home)?;
         model::failpoint::hit("create.running");
         Ok(record)
     }
@@ -179,7 +174,8 @@ impl Engine {
             env: spec.env.clone(),
             network: spec.network,
             forwards: spec.forwards.clone(),
-            state: State::Creating,
+            // So it is called once the intent to make it is gone; until then nobody sees it.
+            state: State::Running,
             fork,
             replaces,
         };
@@ -202,7 +198,7 @@ impl Engine {
         Ok(record)
     }
 
-    /// The sandbox's directory: an empty disk, the doors with the runner, and its identity.
+    /// The sandbox's directory: an empty disk, and the doors with the runner.
     pub(crate) fn furnish(&self, record: &Record) -> std::io::Result<()> {
         let directory = self.home.sandbox(record.id);
         std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
@@ -212,26 +208,12 @@ impl Engine {
             ("disk/work", 0o700),
             ("doors", 0o755),
             ("doors/env", 0o755),
-            ("etc", 0o755),
         ] {
             std::fs::DirBuilder::new()
                 .mode(mode)
                 .create(directory.join(name))?;
         }
-        self.inject_runner(record.id)?;
-        let name = record.name.clone().unwrap_or_else(|| short(record.id));
-        // A fork must not be mistaken for its origin by anything that asks who it is.
-        let identity = record.id.uuid().simple().to_string();
-        fs_err::write(directory.join("etc/hostname"), format!("{name}\n"))?;
-        fs_err::write(
-            directory.join("etc/hosts"),
-            format!("127.0.0.1 localhost {name}\n::1 localhost ip6-localhost ip6-loopback\n"),
-        )?;
-        fs_err::write(directory.join("etc/machine-id"), format!("{identity}\n"))?;
-        fs_err::write(
-            directory.join("etc/resolv.conf"),
-            "# Names are resolved outside, by the egress door.\n",
-        )
+        self.inject_runner(record.id)
     }
 
     /// This build's runner, at each start: no snapshot keeps one.
@@ -256,7 +238,7 @@ impl Engine {
 
     /// Takes back a sandbox that never got to run.
     pub(crate) fn undo_create(&self, id: SandboxId) -> Result<(), ProviderError> {
-        if let Some(record) = Record::find(&self.home, id)? {
+        if let Some(record) = Record::find_unfinished(&self.home, id)? {
             self.end(&record)?;
             if let (Some(key), Some(stopped)) = (&record.key, record.replaces) {
                 claim::transfer(&self.home, "keys", key, id, stopped)?;

@@ -13,7 +13,7 @@
 //!
 //! | operation | killed in the middle, the next start … |
 //! |---|---|
-//! | create | removes it, unless it was recorded as running |
+//! | create | removes it: nobody was told of it |
 //! | pause | freezes it |
 //! | resume | thaws it, or leaves it paused on disk |
 //! | capture (snapshot) | drops the copy unless the snapshot was recorded; the keeper has thawed it |
@@ -38,9 +38,9 @@ use std::time::Duration;
 use model::{Boot, Clock, Id};
 use provider::{Network, ProviderError, SandboxId};
 use wire::guest;
-use wire::keeper::{Launch, Start};
+use wire::keeper::{Launch, Reply, Request, Start};
 
-use crate::cgroup::{Layout, Limits};
+use crate::cgroup::{Group, Layout, Limits};
 use crate::claim::{IDS_PER_SANDBOX, Ranges};
 use crate::embedded::Programs;
 use crate::error::Doing as _;
@@ -62,6 +62,8 @@ pub(crate) struct Engine {
     pub(crate) networks: Pool,
     pub(crate) keepers: Arc<Children>,
     pub(crate) to_disk_after: Duration,
+    /// Goes when the last clone of this goes.
+    pub(crate) _group: Arc<Group>,
 }
 
 impl Engine {
@@ -113,7 +115,6 @@ impl Engine {
     fn order(&self, record: &Record) -> Launch {
         let directory = self.home.sandbox(record.id);
         let hostname = record.name.clone().unwrap_or_else(|| short(record.id));
-        let files = ["hostname", "hosts", "machine-id", "resolv.conf"];
         Launch {
             sandbox: record.id.to_string(),
             layers: record
@@ -129,14 +130,7 @@ impl Engine {
             } else {
                 Vec::new()
             },
-            files: files
-                .map(|name| {
-                    (
-                        directory.join("etc").join(name).into_string(),
-                        format!("/etc/{name}"),
-                    )
-                })
-                .into(),
+            identity: identity(record.id, &hostname),
             first_id: record.first_id,
             ids: IDS_PER_SANDBOX,
             hostname,
@@ -185,6 +179,22 @@ impl Engine {
         Keeper::connect(&directory).doing("reaching the new keeper")
     }
 
+    /// Stands a running sandbox still for as long as the connection is held. If the keeper dies
+    /// between freezing and answering, its successor lets the sandbox go on.
+    pub(crate) fn freeze(&self, record: &Record, keeper: &Keeper) -> Result<u64, ProviderError> {
+        match keeper.ask(&Request::Freeze) {
+            Ok(Reply::Frozen { took_us }) => Ok(took_us),
+            Ok(_) => Err(ProviderError::unavailable(
+                "freezing",
+                "the keeper gave another answer",
+            )),
+            Err(error) => {
+                let _ = self.keeper(record);
+                Err(error)
+            }
+        }
+    }
+
     pub(crate) fn new_boot(&self) -> Id<Boot> {
         Id::new(&*self.clock)
     }
@@ -211,6 +221,22 @@ impl Engine {
 fn short(id: SandboxId) -> String {
     let text = id.to_string();
     format!("sbx-{}", &text[text.len() - 8..])
+}
+
+/// A fork must not be mistaken for its origin by anything that asks who it is.
+fn identity(id: SandboxId, hostname: &str) -> Vec<(String, String)> {
+    let hosts =
+        format!("127.0.0.1 localhost {hostname}\n::1 localhost ip6-localhost ip6-loopback\n");
+    let resolver = "# Names are resolved outside, by the egress door.\n".to_owned();
+    let machine = format!("{}\n", id.uuid().simple());
+    [
+        ("/etc/hostname", format!("{hostname}\n")),
+        ("/etc/hosts", hosts),
+        ("/etc/machine-id", machine),
+        ("/etc/resolv.conf", resolver),
+    ]
+    .map(|(path, content)| (path.to_owned(), content))
+    .into()
 }
 
 fn environment(env: &BTreeMap<String, String>) -> Vec<(wire::Raw, wire::Raw)> {

@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use provider::{Kept, ProviderError, Receipt, Resumed, SandboxId, SandboxState};
-use wire::keeper::{Reply, Request};
+use wire::keeper::Request;
 
 use super::Engine;
 use crate::error::Doing as _;
@@ -46,12 +46,7 @@ impl Engine {
     /// Freezes and records; gives how long the freezing took.
     pub(crate) fn freeze_for_good(&self, record: &mut Record) -> Result<f64, ProviderError> {
         let keeper = self.keeper(record)?;
-        let Reply::Frozen { took_us } = keeper.ask(&Request::Freeze)? else {
-            return Err(ProviderError::unavailable(
-                "pausing",
-                "the keeper gave another answer",
-            ));
-        };
+        let took_us = self.freeze(record, &keeper)?;
         model::failpoint::hit("pause.frozen");
         record.state = State::Paused;
         record.save(&self.home)?;

@@ -56,10 +56,7 @@ impl Engine {
             Intent::Create { .. } | Intent::Fork { .. } | Intent::Import { .. } => None,
         };
         match intent {
-            Intent::Create { sandbox } => match Record::find(&self.home, *sandbox)? {
-                Some(record) if record.state == State::Running => Ok(()),
-                _ => self.undo_create(*sandbox),
-            },
+            Intent::Create { sandbox } => self.undo_create(*sandbox),
             Intent::Pause { sandbox } => match Record::find(&self.home, *sandbox)? {
                 Some(mut record) if process(&self.home, *sandbox).is_some() => {
                     // One that will not stand still runs on, as when a person asks.

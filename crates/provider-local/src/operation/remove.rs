@@ -60,7 +60,6 @@ impl Engine {
         for name in entries(&self.home.path("sandboxes"))? {
             if let Ok(id) = name.parse()
                 && let Some(record) = Record::find(&self.home, id)?
-                && record.state != State::Creating
             {
                 found.push(record);
             }

@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use model::{Id, Snapshot, SnapshotId};
 use provider::{ProviderError, Receipt, SandboxId, SandboxState};
-use wire::keeper::{Reply, Request};
+use wire::keeper::Request;
 
 use super::Engine;
 use super::pause::not_running;
@@ -91,12 +91,7 @@ impl Engine {
         };
         let frozen = Instant::now();
         if let Some(keeper) = &keeper {
-            let Reply::Frozen { .. } = keeper.ask(&Request::Freeze)? else {
-                return Err(ProviderError::unavailable(
-                    "freezing",
-                    "the keeper gave another answer",
-                ));
-            };
+            self.freeze(&record, keeper)?;
         }
         model::failpoint::hit("snapshot.frozen");
         let place = layer::prepare(&self.home, layer)?;

@@ -62,7 +62,7 @@ impl Stage {
     /// What an operation that died leaves and nobody tidies up.
     fn leftovers(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        for directory in ["intents", "trash"] {
+        for directory in ["intents", "trash", "aside"] {
             wrong.extend(
                 self.names(directory)
                     .iter()

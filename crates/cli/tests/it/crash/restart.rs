@@ -1,6 +1,7 @@
 //! The host goes down and comes up again: every process is gone and the boot id is another.
 
-use super::stage::Stage;
+use super::process::within;
+use super::stage::{PATIENCE, Stage};
 use crate::world::text;
 
 #[test]
@@ -89,4 +90,33 @@ fn host_restarts(stage: &Stage) {
             fs_err::write(path, running.to_string()).unwrap();
         }
     }
+}
+
+/// Numbers of threads begin anew with the host, and one killed while it claims something leaves
+/// its file aside as a second name of the claim.
+#[test]
+fn what_a_dead_thread_left_aside_is_not_written_through() {
+    let stage = Stage::new();
+    let claim = stage.home("names/bystander");
+    let last = fs_err::read_to_string("/proc/sys/kernel/ns_last_pid").unwrap();
+    let last: u32 = last.trim().parse().unwrap();
+    // The next process has one of these numbers, and so have its threads.
+    for number in last..last + 500 {
+        let left = stage.home(&format!("aside/{number}"));
+        fs_err::hard_link(&claim, left).unwrap();
+    }
+    // The first thing that a first process writes is which boot of the host it saw.
+    fs_err::write(stage.home("run/host_boot"), "another").unwrap();
+    stage.ok(&["sandbox", "pause", &stage.bystander]);
+    stage.ok(&["sandbox", "resume", &stage.bystander]);
+    assert_eq!(
+        fs_err::read_to_string(claim).unwrap().trim(),
+        stage.bystander
+    );
+    // A process does not tidy what bears its own numbers; the next one does.
+    within("everything aside is gone", PATIENCE, || {
+        stage.restart();
+        fs_err::read_dir(stage.home("aside")).unwrap().count() == 0
+    });
+    stage.is_sound("after the reuse of thread numbers");
 }
