@@ -1,4 +1,4 @@
-//! Installs what is missing: Debian packages, cargo tools, the target of the static binaries.
+//! Installs what is missing: Debian packages and cargo tools.
 
 use std::process::Stdio;
 
@@ -74,24 +74,6 @@ pub(crate) fn as_root() -> Result<&'static str> {
         "this needs root, and there is no sudo"
     );
     Ok("sudo ")
-}
-
-/// nacre-keeper and nacre-runner are linked against musl, so that they run in any root file system.
-pub(crate) fn static_target() -> Result<End> {
-    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    let library = output_of(&mut command(&format!(
-        "rustc --print target-libdir --target {target}"
-    )))?;
-    if std::path::Path::new(library.trim()).is_dir() {
-        return Ok(End::Passed);
-    }
-    if find("rustup").is_none() {
-        return Ok(End::Noted(format!(
-            "this Rust lacks the target {target}, and there is no rustup to add it"
-        )));
-    }
-    run(&format!("rustup target add {target}"))?;
-    Ok(End::Passed)
 }
 
 pub(crate) fn cargo_tools() -> Result<End> {

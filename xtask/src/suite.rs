@@ -42,7 +42,6 @@ pub(crate) fn lint() -> bool {
 
 fn prepare(report: &mut Report) -> bool {
     report.step("packages", setup::packages_to_test)
-        && report.step("static target", setup::static_target)
         && report.step("cargo tools", setup::cargo_tools)
 }
 
@@ -53,7 +52,7 @@ fn check(report: &mut Report) {
     report.step("directions", directions::check);
     report.step("generated files", generated::check);
     report.step("long files", long_files::check);
-    report.step("unused dependencies", || ran("cargo machete"));
+    report.step("unused dependencies", || ran("cargo-machete"));
     report.step("licences and sources", || {
         ran("cargo deny check --hide-inclusion-graph licenses bans sources")
     });

@@ -13,7 +13,6 @@ pub(crate) fn up() -> Result<bool> {
     let mut report = Report::default();
     let sudo = setup::as_root()?;
     let built = report.step("packages", setup::packages_to_use)
-        && report.step("static target", setup::static_target)
         && report.step("build", || {
             run("cargo build --release --package nacre")?;
             Ok(End::Passed)

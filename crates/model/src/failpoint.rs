@@ -15,6 +15,7 @@ pub const ALL: &[&str] = &[
     "keeper.ready",
     "create.launched",
     "create.running",
+    "create.finished",
     "pause.intended",
     "pause.frozen",
     "pause.recorded",

@@ -98,6 +98,7 @@ impl Engine {
         {
             Ok(record) => {
                 intent.done();
+                model::failpoint::hit("create.finished");
                 Ok(record)
             }
             Err(error) => {

@@ -34,6 +34,7 @@ const TABLE: &[(&str, Operation)] = &[
     ("keeper.ready", Create),
     ("create.launched", Create),
     ("create.running", Create),
+    ("create.finished", Create),
     ("pause.intended", Pause),
     ("pause.frozen", Pause),
     ("pause.recorded", Pause),
@@ -120,7 +121,7 @@ fn killed_while_creating_leaves_no_sandbox_or_a_whole_one() {
             .restart()
             .iter()
             .any(|sandbox| sandbox["name"] == "victim");
-        assert_eq!(found, point == "create.running", "{point}: it is there");
+        assert_eq!(found, point == "create.finished", "{point}: it is there");
         stage.is_sound(point);
         // What was undone can be done again, under the same name.
         if !found {
