@@ -31,10 +31,8 @@ pub(crate) fn freeze(cgroups: &Cgroups) -> io::Result<Duration> {
     }
     let result = write(&format!("{}/cgroup.freeze", cgroups.unified), "1")
         .and_then(|()| wait_for(cgroups, "frozen 1", FREEZE_TIMEOUT));
-    if let Some(quota) = quota {
-        write(&quota.file, &quota.limited)?;
-    }
-    match result {
+    let restored = restore_quota(cgroups);
+    match restored.and(result) {
         Ok(true) => Ok(started.elapsed()),
         Ok(false) => {
             thaw(cgroups)?;
@@ -46,6 +44,14 @@ pub(crate) fn freeze(cgroups: &Cgroups) -> io::Result<Duration> {
             let _ = thaw(cgroups);
             Err(error)
         }
+    }
+}
+
+/// Puts the processor quota in force.
+pub(crate) fn restore_quota(cgroups: &Cgroups) -> io::Result<()> {
+    match &cgroups.quota {
+        Some(quota) => write(&quota.file, &quota.limited),
+        None => Ok(()),
     }
 }
 

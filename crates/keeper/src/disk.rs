@@ -35,10 +35,16 @@ pub(crate) fn used(path: &str) -> u64 {
         }
         let Ok(parent) = directory.fd() else { continue };
         if let Ok(stat) = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            let names = match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => 1,
+                _ => stat.st_nlink,
+            };
             total = total.saturating_add(
+                // A file with several names counts once in all.
                 u64::try_from(stat.st_blocks)
                     .unwrap_or(0)
-                    .saturating_mul(512),
+                    .saturating_mul(512)
+                    / u64::max(1, names),
             );
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
                 if stack.len() >= MAX_DEPTH {

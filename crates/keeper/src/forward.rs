@@ -16,7 +16,8 @@ use wire::keeper::Forward;
 
 /// Each holds at most two buffers, so a keeper stays small whatever the sandbox does.
 const MAX_PAIRS: usize = 128;
-const BUFFER: usize = 16 << 10;
+const BUFFER: usize = 8 << 10;
+const PIECES_A_TURN: usize = 8;
 
 #[derive(Default)]
 pub(crate) struct Forwards {
@@ -124,15 +125,13 @@ fn dial(to: SocketAddr) -> io::Result<OwnedFd> {
 
 impl Flow {
     fn carry(&mut self, from: &OwnedFd, to: &OwnedFd) -> Result<(), Errno> {
-        loop {
+        // Only so much at a time: others wait, the sandbox's end among them.
+        for _ in 0..PIECES_A_TURN {
             if self.bytes.is_empty() && !self.ended {
-                let mut buffer = vec![0; BUFFER];
+                let mut buffer = [0u8; BUFFER];
                 match rustix::io::read(from, &mut buffer) {
                     Ok(0) => self.ended = true,
-                    Ok(length) => {
-                        buffer.truncate(length);
-                        self.bytes = buffer;
-                    }
+                    Ok(length) => self.bytes = buffer[..length].to_vec(),
                     // A connection still being made answers so.
                     Err(Errno::AGAIN | Errno::NOTCONN) => return Ok(()),
                     Err(error) => return Err(error),
@@ -154,5 +153,6 @@ impl Flow {
                 Err(error) => return Err(error),
             }
         }
+        Ok(())
     }
 }

@@ -129,8 +129,12 @@ pub(crate) fn adopt(order: Launch, paused: bool) -> Result<(Serving, Launched), 
     // A port that something inside took meanwhile stays with it; the sandbox itself is fine.
     let forwards = forward::listen(&order.forwards).unwrap_or_default();
     enter_network(&outer).map_err(at("leaving the network namespace"))?;
-    if !paused && cgroup::is_frozen(&order.cgroups) {
-        cgroup::thaw(&order.cgroups).map_err(at("thawing"))?;
+    // A keeper killed in the middle of a freeze had lifted the quota.
+    cgroup::restore_quota(&order.cgroups).map_err(at("processor quota"))?;
+    match (paused, cgroup::is_frozen(&order.cgroups)) {
+        (false, true) => cgroup::thaw(&order.cgroups).map_err(at("thawing"))?,
+        (true, false) => drop(cgroup::freeze(&order.cgroups).map_err(at("freezing"))?),
+        (true, true) | (false, false) => {}
     }
     let listener = socket_in(&directory, "keeper.sock", 0o600).map_err(at("keeper socket"))?;
     let handle = Handle {

@@ -48,7 +48,6 @@ pub(crate) struct Serving {
     doors: BTreeMap<String, OwnedFd>,
     forwards: Forwards,
     state: State,
-    reason: Option<String>,
     next_disk_check: Instant,
 }
 
@@ -81,7 +80,6 @@ impl Serving {
             doors: BTreeMap::new(),
             forwards,
             state,
-            reason: None,
             next_disk_check: Instant::now() + DISK_INTERVAL,
         }
     }
@@ -101,7 +99,11 @@ impl Serving {
             .filter_map(|entry| entry.file_name().into_string().ok())
             .collect();
         for name in names.into_iter().take(MAX_DOORS) {
-            let _ = self.open_door(&name);
+            // A gateway that serves it still holds the listener; then it stays as it is.
+            let path = format!("{}/{name}", self.handle.order.doors);
+            if UnixStream::connect(path).is_err() {
+                let _ = self.open_door(&name);
+            }
         }
     }
 
@@ -187,6 +189,7 @@ impl Serving {
             State::Paused { since }
                 if now >= since + self.to_disk_after() || memory_is_scarce() =>
             {
+                self.doors.clear();
                 self.handle.end(Some("to_disk"))?;
                 Ok(Next::Ended)
             }
@@ -210,7 +213,6 @@ impl Serving {
             self.state = State::Paused {
                 since: Instant::now(),
             };
-            self.reason = Some("disk_limit".to_owned());
             let _ = self
                 .handle
                 .write("frozen.json", br#"{"reason":"disk_limit"}"#);
@@ -281,11 +283,6 @@ impl Serving {
     fn answer(&mut self, connection: u64, request: &Request) -> Reply {
         let cgroups = &self.handle.order.cgroups;
         match request {
-            Request::Status => Reply::Status {
-                pid: self.handle.pid,
-                frozen: self.state != State::Running,
-                reason: self.reason.clone(),
-            },
             Request::Freeze => match self.state {
                 State::Held { by } if by != connection => Reply::Failed {
                     stage: "freezing".to_owned(),
@@ -313,17 +310,20 @@ impl Serving {
             Request::Thaw => match cgroup::thaw(cgroups) {
                 Ok(()) => {
                     self.state = State::Running;
-                    self.reason = None;
                     self.next_disk_check = Instant::now() + DISK_INTERVAL;
                     let _ = fs_err::remove_file(format!("{}/frozen.json", self.handle.order.dir));
                     Reply::Done
                 }
                 Err(error) => failed("thawing", &error),
             },
-            Request::End => match self.handle.end(None) {
-                Ok(ended) => Reply::Ended(ended),
-                Err(error) => failed("ending", &error),
-            },
+            Request::End => {
+                // A file in flight at a door, queued and never accepted, would keep the disk mounted.
+                self.doors.clear();
+                match self.handle.end(Some("terminated")) {
+                    Ok(ended) => Reply::Ended(ended),
+                    Err(error) => failed("ending", &error),
+                }
+            }
             Request::Door { .. } => unreachable!("answered with its descriptor by the caller"),
         }
     }

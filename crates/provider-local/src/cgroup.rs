@@ -170,42 +170,42 @@ impl Layout {
     }
 
     fn make(&self, directory: &Utf8Path) -> io::Result<()> {
+        let group = directory.parent().ok_or(io::ErrorKind::InvalidInput)?;
         loop {
-            match std::fs::create_dir(directory) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let group = directory.parent().ok_or(io::ErrorKind::InvalidInput)?;
-                    match std::fs::create_dir(group) {
-                        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                            return Err(error);
-                        }
-                        _ => self.enable_controllers(group)?,
-                    }
+            if self.has_controllers() && directory.starts_with(&self.unified) {
+                make_directory(group)?;
+                match self.enable_controllers(group) {
+                    // A process that ended took the empty group away under us.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    other => other?,
                 }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+            }
+            match make_directory(directory) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => make_directory(group)?,
                 other => return other,
             }
         }
     }
 
+    fn has_controllers(&self) -> bool {
+        [&self.memory, &self.pids, &self.cpu].contains(&&Controller::Unified)
+    }
+
     /// On v2 a directory has a controller only if its parent says so, all the way down.
     fn enable_controllers(&self, group: &Utf8Path) -> io::Result<()> {
-        if !group.starts_with(&self.unified) {
-            return Ok(());
-        }
         let ours = [
             ("memory", &self.memory),
             ("pids", &self.pids),
             ("cpu", &self.cpu),
         ];
-        for (name, controller) in ours {
-            if *controller == Controller::Unified {
-                for directory in [&*self.unified, group] {
-                    std::fs::OpenOptions::new()
-                        .write(true)
-                        .open(directory.join("cgroup.subtree_control"))
-                        .and_then(|mut file| {
-                            io::Write::write_all(&mut file, format!("+{name}").as_bytes())
-                        })?;
+        for directory in [&*self.unified, group] {
+            let file = directory.join("cgroup.subtree_control");
+            let mut enabled = String::new();
+            io::Read::read_to_string(&mut std::fs::File::open(&file)?, &mut enabled)?;
+            for (name, controller) in ours {
+                let has = enabled.split_whitespace().any(|enabled| enabled == name);
+                if *controller == Controller::Unified && !has {
+                    write(file.as_str(), &format!("+{name}"))?;
                 }
             }
         }
@@ -232,6 +232,11 @@ impl Layout {
                     &format!("{directory}/memory.limit_in_bytes"),
                     &bytes.to_string(),
                 )?;
+                // Memory and swap together; the file is there only where swap is accounted.
+                let _ = write(
+                    &format!("{directory}/memory.memsw.limit_in_bytes"),
+                    &bytes.to_string(),
+                );
             }
         }
         if let (Some(count), Some(directory)) = (limits.pids, directory(&self.pids)) {
@@ -247,6 +252,13 @@ impl Layout {
             write(&quota.file, &quota.limited)?;
         }
         Ok(())
+    }
+}
+
+fn make_directory(directory: &Utf8Path) -> io::Result<()> {
+    match std::fs::create_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
     }
 }
 

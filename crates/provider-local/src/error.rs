@@ -38,6 +38,9 @@ fn classify(what: String, error: io::Error) -> ProviderError {
         Some(Errno::NOSYS | Errno::OPNOTSUPP) => {
             "this kernel lacks something: `nacre doctor` says what"
         }
+        Some(Errno::BUSY) if what.contains("cgroup") => {
+            "this cgroup has processes of its own and cannot be divided: run nacre at the root of the cgroup tree, or in a group delegated to it"
+        }
         Some(Errno::NOTDIR) => "something on the way is not a directory; look at NACRE_HOME",
         // What we found is not what it should be; asking again will not change it.
         None if error.kind() == io::ErrorKind::InvalidData => {

@@ -71,7 +71,14 @@ impl Guest {
         let limit = spec.timeout;
         let detach = spec.detach;
         self.request(&Request::Exec(convert(spec))).await?;
-        let Reply::Started { pid } = self.reply().await? else {
+        // A sandbox that is paused just now answers when it goes on; the time limit holds all the same.
+        let started = match limit {
+            Some(limit) => tokio::time::timeout(limit + LIMIT_GRACE, self.reply())
+                .await
+                .map_err(|_| gone())??,
+            None => self.reply().await?,
+        };
+        let Reply::Started { pid } = started else {
             return Err(nonsense());
         };
         let (input, inputs) = mpsc::channel(QUEUE);

@@ -53,7 +53,7 @@ impl Local {
         if let Ok(id) = text.parse() {
             return SnapshotRecord::load(&self.engine.home, &id).map(|record| record.id);
         }
-        let all = SnapshotRecord::all(&self.engine.home)?;
+        let all = SnapshotRecord::readable(&self.engine.home)?;
         if let Some(record) = all.iter().find(|s| s.name.as_deref() == Some(text)) {
             return Ok(record.id.clone());
         }
@@ -81,7 +81,7 @@ impl Local {
 
     pub async fn snapshots(&self) -> Result<Vec<SnapshotInfo>, ProviderError> {
         self.blocking(|engine| {
-            Ok(SnapshotRecord::all(&engine.home)?
+            Ok(SnapshotRecord::readable(&engine.home)?
                 .into_iter()
                 .map(info)
                 .collect())
@@ -187,7 +187,7 @@ impl Local {
 
     /// The snapshot named `base`, if there is one.
     pub fn base(&self) -> Result<Option<SnapshotId>, ProviderError> {
-        let all = SnapshotRecord::all(&self.engine.home)?;
+        let all = SnapshotRecord::readable(&self.engine.home)?;
         Ok(all
             .into_iter()
             .find(|s| s.name.as_deref() == Some("base"))

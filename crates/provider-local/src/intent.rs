@@ -47,7 +47,7 @@ pub(crate) enum Intent {
     Remove {
         sandbox: SandboxId,
     },
-    /// A layer 0 being unpacked.
+    /// A layer being filled: a layer 0 unpacked, or a stack flattened.
     Import {
         layer: LayerId,
     },
@@ -69,6 +69,10 @@ impl Intent {
             .map_err(|e| ProviderError::unavailable("writing an intent", e))?;
         // Locked before it has its name: an intent that can be seen is always locked.
         let (aside, file) = aside(home, &json).doing("writing an intent")?;
+        // These alone tell where a disk went; a power cut must not take them.
+        if matches!(self, Self::Stop { .. } | Self::Fork { .. }) {
+            file.sync_all().doing("writing an intent")?;
+        }
         let lock = Lock::try_file(file).ok_or_else(|| busy(&path))?;
         rustix::fs::renameat_with(
             rustix::fs::CWD,
@@ -77,9 +81,12 @@ impl Intent {
             path.as_std_path(),
             rustix::fs::RenameFlags::NOREPLACE,
         )
-        .map_err(|_| {
+        .or_else(|error| {
             let _ = fs::remove_file(&aside);
-            busy(&path)
+            match error {
+                rustix::io::Errno::EXIST => Err(busy(&path)),
+                error => Err(error).doing("writing an intent"),
+            }
         })?;
         Ok(Held { path, _lock: lock })
     }
@@ -89,6 +96,18 @@ impl Intent {
         let intent = Self::Create { sandbox: id };
         home.path(format!("intents/{}.json", intent.file_name()))
             .exists()
+    }
+
+    /// Whether a fork, known by its layer, is not finished yet.
+    pub(crate) fn is_forking(home: &Home, fork: &str) -> bool {
+        home.path(format!("intents/fork-{fork}.json")).exists()
+    }
+
+    /// Whether something was begun on a sandbox and neither finished nor undone.
+    pub(crate) fn is_left(home: &Home, id: SandboxId) -> bool {
+        ["pause", "resume", "stop", "remove"]
+            .iter()
+            .any(|operation| home.path(format!("intents/{operation}-{id}.json")).exists())
     }
 
     fn file_name(&self) -> String {
@@ -133,8 +152,15 @@ pub(crate) fn abandoned(home: &Home) -> Result<Vec<(Intent, Held)>, ProviderErro
         if !lock.is_at(&path) {
             continue;
         }
-        let Some(intent) = read_json(&path)? else {
-            continue;
+        let intent = match read_json(&path) {
+            Ok(Some(intent)) => intent,
+            Ok(None) => continue,
+            Err(error) => {
+                // Torn by a power cut before it meant anything.
+                tracing::warn!(%error, "an unreadable intent is dropped");
+                let _ = fs::remove_file(&path);
+                continue;
+            }
         };
         found.push((intent, Held { path, _lock: lock }));
     }

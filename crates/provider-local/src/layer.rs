@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::str::FromStr;
 
 use camino::Utf8PathBuf;
 use fs_err as fs;
@@ -41,13 +40,6 @@ impl LayerId {
 impl fmt::Display for LayerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-impl FromStr for LayerId {
-    type Err = std::convert::Infallible;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(text.to_owned()))
     }
 }
 
@@ -108,15 +100,25 @@ pub(crate) fn referenced(home: &Home) -> Result<BTreeSet<LayerId>, ProviderError
 
 /// Removes those of `candidates` that nobody names any more.
 pub(crate) fn release(home: &Home, candidates: &[LayerId]) -> Result<u64, ProviderError> {
-    let _lock = home.own_layers()?;
-    let needed = referenced(home)?;
-    let mut removed = 0;
+    let lock = home.own_layers()?;
+    let needed = match referenced(home) {
+        Ok(needed) => needed,
+        Err(error) => {
+            // Without every record nobody can say that a layer is not named.
+            tracing::warn!(%error, "no layer is removed");
+            return Ok(0);
+        }
+    };
+    let mut taken = Vec::new();
     for id in candidates {
-        if !needed.contains(id) && directory(home, id).exists() && !is_host_skeleton(id) {
-            discard(home, id)?;
-            removed += 1;
+        if !needed.contains(id) && !is_host_skeleton(id) {
+            taken.extend(trash::take(home, &directory(home, id))?);
         }
     }
+    // Deleting takes long, and creates wait for the lock.
+    drop(lock);
+    let removed = taken.len() as u64;
+    taken.into_iter().try_for_each(trash::Taken::delete)?;
     Ok(removed)
 }
 
@@ -146,27 +148,31 @@ fn is_host_skeleton(id: &LayerId) -> bool {
 pub(crate) fn collect(home: &Home, clock: &dyn Clock) -> Result<(u64, u64), ProviderError> {
     let lock = home.own_layers()?;
     let needed = referenced(home)?;
-    let (mut count, mut bytes) = (0, 0);
+    let mut taken = Vec::new();
     for name in entries(&home.path("layers"))? {
         let id = LayerId(name);
         if needed.contains(&id) || is_host_skeleton(&id) {
             continue;
         }
         let directory = directory(home, &id);
-        let since = match read_json::<Layer>(&directory.join("layer.json"))? {
-            Some(layer) => layer.created_at,
-            None => fs::metadata(&directory)
+        let since = match read_json::<Layer>(&directory.join("layer.json")) {
+            Ok(Some(layer)) => Some(layer.created_at),
+            _ => std::fs::metadata(&directory)
                 .and_then(|m| m.modified())
                 .ok()
-                .and_then(|time| Timestamp::try_from(time).ok())
-                .unwrap_or(Timestamp::MAX),
+                .and_then(|time| Timestamp::try_from(time).ok()),
         };
-        if since + ORPHAN_GRACE <= clock.now() {
-            bytes += crate::tree::measure(&directory).map_or(0, |m| m.bytes);
-            discard(home, &id)?;
-            count += 1;
+        // One that vanished meanwhile has no age.
+        if since.is_some_and(|since| clock.now().duration_since(since) >= ORPHAN_GRACE) {
+            taken.extend(trash::take(home, &directory)?);
         }
     }
     drop(lock);
+    let (mut count, mut bytes) = (0, 0);
+    for taken in taken {
+        bytes += taken.measure();
+        taken.delete()?;
+        count += 1;
+    }
     Ok((count, bytes))
 }

@@ -168,7 +168,11 @@ impl Local {
                 None => None,
             };
             if let Some(record) = found {
-                return Self::ensure_found(engine, spec, &record);
+                match Self::ensure_found(engine, spec, &record)? {
+                    Some(ensured) => return Ok(ensured),
+                    // Another ensure was quicker; its sandbox has the key now.
+                    None => continue,
+                }
             }
             if holder.is_none() {
                 match engine.create(spec) {
@@ -200,7 +204,7 @@ impl Local {
         engine: &Engine,
         spec: &SandboxSpec,
         record: &Record,
-    ) -> Result<Ensured, ProviderError> {
+    ) -> Result<Option<Ensured>, ProviderError> {
         let id = record.id;
         let expected = match record.observe(&engine.home) {
             SandboxState::Running => Expected::Found,
@@ -214,15 +218,23 @@ impl Local {
                     origin: Origin::Snapshot(snapshot.clone()),
                     ..spec.clone()
                 };
+                let _lock = engine.home.lock_sandbox(id)?;
+                let holder = spec
+                    .key
+                    .as_ref()
+                    .map(|key| claim::holder(&engine.home, "keys", key));
+                if holder.transpose()?.flatten() != Some(id) {
+                    return Ok(None);
+                }
                 let sandbox = engine.replace(&spec, id)?.describe(&engine.home);
-                return Ok(Ensured {
+                return Ok(Some(Ensured {
                     sandbox,
                     expected: Expected::Restarted(snapshot),
-                });
+                }));
             }
         };
         let sandbox = Record::load(&engine.home, id)?.describe(&engine.home);
-        Ok(Ensured { sandbox, expected })
+        Ok(Some(Ensured { sandbox, expected }))
     }
 }
 
@@ -345,7 +357,15 @@ impl Provider for Local {
                 let running = process(&engine.home, id).ok_or_else(|| {
                     ProviderError::refused(format!("sandbox {id} has just ended"))
                 })?;
-                netns::dial(running.pid, port).map_err(|error| match error.kind() {
+                let namespace =
+                    netns::of(running.pid).doing("entering the sandbox's network namespace")?;
+                // The number may have become another process's before we opened it.
+                if process(&engine.home, id).is_none() {
+                    return Err(ProviderError::refused(format!(
+                        "sandbox {id} has just ended"
+                    )));
+                }
+                netns::dial(namespace, port).map_err(|error| match error.kind() {
                     std::io::ErrorKind::ConnectionRefused => ProviderError::refused(format!(
                         "nothing listens on port {port} in sandbox {id}"
                     )),

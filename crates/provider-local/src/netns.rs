@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -20,13 +20,7 @@ const READY: usize = 4;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
+    shared: Arc<Mutex<State>>,
 }
 
 #[derive(Debug, Default)]
@@ -78,19 +72,16 @@ impl Pool {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.shared
-            .state
-            .lock()
-            .expect("no holder of this lock panics")
+        self.shared.lock().expect("no holder of this lock panics")
     }
 }
 
-fn fill(shared: &Shared) {
+fn fill(shared: &Mutex<State>) {
     // Whoever took the last one is still starting a sandbox with it, and comes first.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 15);
     loop {
         let made = make();
-        let mut state = shared.state.lock().expect("no holder of this lock panics");
+        let mut state = shared.lock().expect("no holder of this lock panics");
         if let Ok(namespace) = made {
             state.ready.push_back(namespace);
             if state.ready.len() < READY {
@@ -98,7 +89,6 @@ fn fill(shared: &Shared) {
             }
         }
         state.making = false;
-        shared.changed.notify_all();
         return;
     }
 }
@@ -121,15 +111,16 @@ fn make() -> io::Result<OwnedFd> {
     Ok(namespace)
 }
 
-/// A TCP socket that belongs to a process's network namespace, connected to its loopback.
+/// A process's network namespace.
+pub(crate) fn of(pid: i32) -> io::Result<OwnedFd> {
+    let path = format!("/proc/{pid}/ns/net");
+    Ok(open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// A TCP socket that belongs to a network namespace, connected to its loopback.
 ///
 /// A socket keeps the namespace it was made in, whichever thread uses it later.
-pub(crate) fn dial(pid: i32, port: u16) -> io::Result<std::net::TcpStream> {
-    let namespace = open(
-        format!("/proc/{pid}/ns/net"),
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+pub(crate) fn dial(namespace: OwnedFd, port: u16) -> io::Result<std::net::TcpStream> {
     let inside = move || -> io::Result<OwnedFd> {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
         let socket = socket_with(

@@ -8,7 +8,7 @@ use provider::{
     Forward, Isolation, Kept, Network, ProviderError, Runtime, Sandbox, SandboxId, SandboxState,
 };
 use serde::{Deserialize, Serialize};
-use wire::keeper::Running;
+use wire::keeper::{Exit, Running};
 
 use crate::home::{Home, read_json, write_json};
 use crate::intent::Intent;
@@ -65,7 +65,14 @@ impl Record {
     /// A sandbox that is being made, or was left half-made, is not there for anyone but its maker.
     pub(crate) fn find(home: &Home, id: SandboxId) -> Result<Option<Self>, ProviderError> {
         let record = Self::find_unfinished(home, id)?;
-        Ok(record.filter(|_| !Intent::is_creating(home, id)))
+        let hidden = |record: &Self| {
+            Intent::is_creating(home, id)
+                || record
+                    .fork
+                    .as_ref()
+                    .is_some_and(|fork| Intent::is_forking(home, fork))
+        };
+        Ok(record.filter(|record| !hidden(record)))
     }
 
     pub(crate) fn find_unfinished(
@@ -100,8 +107,17 @@ impl Record {
                     SandboxState::Running
                 }
             }
+            // Frozen over a limit, and then gone to disk as any paused one does.
+            State::Running if self.went_to_disk(home) => SandboxState::Paused { kept: Kept::Disk },
             State::Running | State::Ended => SandboxState::Ended,
         }
+    }
+
+    fn went_to_disk(&self, home: &Home) -> bool {
+        read_json::<Exit>(&home.sandbox(self.id).join("exit.json"))
+            .ok()
+            .flatten()
+            .is_some_and(|exit| exit.reason.as_deref() == Some("to_disk"))
     }
 
     pub(crate) fn describe(&self, home: &Home) -> Sandbox {

@@ -61,6 +61,19 @@ impl SnapshotRecord {
         let _ = fs::remove_file(Self::path(home, self.id.id));
     }
 
+    /// Those that can be read: one damaged record must not hide the others.
+    pub(crate) fn readable(home: &Home) -> Result<Vec<Self>, ProviderError> {
+        let mut found = Vec::new();
+        for name in entries(&home.path("snapshots"))? {
+            match read_json::<Self>(&home.path(format!("snapshots/{name}"))) {
+                Ok(record) => found.extend(record),
+                Err(error) => tracing::warn!(%error, "a snapshot's record cannot be read"),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Every one, or none: for deciding what nobody names.
     pub(crate) fn all(home: &Home) -> Result<Vec<Self>, ProviderError> {
         let mut found = Vec::new();
         for name in entries(&home.path("snapshots"))? {

@@ -16,26 +16,55 @@ use crate::tree;
 
 /// Takes a directory away at once and deletes it. Gone already is fine.
 pub(crate) fn put(home: &Home, directory: &Utf8Path) -> Result<(), ProviderError> {
-    // Most often there is something; but many calls are only to be sure.
-    if std::fs::symlink_metadata(directory).is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
-        return Ok(());
+    match take(home, directory)? {
+        Some(taken) => taken.delete(),
+        None => Ok(()),
     }
-    take_and_delete(home, directory).doing(format!("deleting {directory}"))
 }
 
-fn take_and_delete(home: &Home, directory: &Utf8Path) -> io::Result<()> {
-    let (place, _lock) = match own_place(home) {
+/// Something that is out of sight and still to be deleted.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    place: Utf8PathBuf,
+    _lock: Option<Lock>,
+}
+
+impl Taken {
+    pub(crate) fn measure(&self) -> u64 {
+        tree::measure(&self.place).map_or(0, |measure| measure.bytes)
+    }
+
+    pub(crate) fn delete(self) -> Result<(), ProviderError> {
+        tree::remove(&self.place).doing(format!("deleting {}", self.place))
+    }
+}
+
+/// Takes a directory away at once; `None` when it is gone already.
+pub(crate) fn take(home: &Home, directory: &Utf8Path) -> Result<Option<Taken>, ProviderError> {
+    // Many calls are only to be sure.
+    if std::fs::symlink_metadata(directory).is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
+        return Ok(None);
+    }
+    let (place, lock) = match own_place(home) {
         // No room even for a directory: then it goes where it is.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT)) => {
-            return tree::remove(directory);
+            return Ok(Some(Taken {
+                place: directory.to_owned(),
+                _lock: None,
+            }));
         }
-        other => other?,
+        other => other.doing(format!("deleting {directory}"))?,
     };
     match fs_err::rename(directory, place.join("x")) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            let _ = std::fs::remove_dir(&place);
+            Err(error).doing(format!("deleting {directory}"))
+        }
+        _ => Ok(Some(Taken {
+            place,
+            _lock: Some(lock),
+        })),
     }
-    tree::remove(&place)
 }
 
 /// A new, empty, locked directory in the trash.

@@ -76,7 +76,6 @@ pub struct Forward {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    Status,
     /// Stays frozen after this connection is gone only if [`Request::Keep`] came before.
     Freeze,
     Keep,
@@ -103,21 +102,11 @@ pub fn is_door_name(name: &str) -> bool {
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
     Launched(Launched),
-    Status {
-        pid: i32,
-        frozen: bool,
-        reason: Option<String>,
-    },
-    Frozen {
-        took_us: u64,
-    },
+    Frozen { took_us: u64 },
     Done,
     Ended(Ended),
     Door,
-    Failed {
-        stage: String,
-        message: String,
-    },
+    Failed { stage: String, message: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

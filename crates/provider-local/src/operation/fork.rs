@@ -2,6 +2,7 @@ use provider::{ProviderError, Runtime, SandboxId, SandboxSpec};
 
 use super::Engine;
 use super::create::Stack;
+use crate::home::entries;
 use crate::intent::Intent;
 use crate::layer::{self, LayerId};
 use crate::record::Record;
@@ -41,12 +42,13 @@ impl Engine {
         .declare(&self.home)?;
         capturing.done();
         model::failpoint::hit("fork.captured");
-        let spec = spec_of(&captured.record);
+        let origin = &captured.record;
+        let spec = spec_of(origin);
         let stack = Stack {
             layers: std::iter::once(layer.clone())
-                .chain(captured.record.layers)
+                .chain(origin.layers.iter().cloned())
                 .collect(),
-            host: captured.record.host,
+            host: origin.host.clone(),
         };
         let mut made = Vec::with_capacity(count);
         for _ in 0..count {
@@ -65,9 +67,13 @@ impl Engine {
     }
 
     pub(crate) fn undo_fork(&self, layer: &LayerId, fork: &str) -> Result<(), ProviderError> {
-        for record in self.records()? {
-            if record.fork.as_deref() == Some(fork) {
-                self.remove(record.id)?;
+        // Nobody else has seen them: they are hidden until the fork's intent is gone.
+        for name in entries(&self.home.path("sandboxes"))? {
+            if let Ok(id) = name.parse()
+                && let Some(record) = Record::find_unfinished(&self.home, id)?
+                && record.fork.as_deref() == Some(fork)
+            {
+                self.remove_declared(id, Some(&record))?;
             }
         }
         layer::discard(&self.home, layer)

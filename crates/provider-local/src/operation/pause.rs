@@ -11,6 +11,7 @@ use crate::timing::millis;
 
 impl Engine {
     pub(crate) fn pause(&self, id: SandboxId) -> Result<Receipt, ProviderError> {
+        self.finish_what_was_left(id);
         let started = Instant::now();
         let _lock = self.home.lock_sandbox(id)?;
         let mut record = Record::load(&self.home, id)?;
@@ -60,6 +61,7 @@ impl Engine {
     }
 
     pub(crate) fn resume(&self, id: SandboxId) -> Result<Resumed, ProviderError> {
+        self.finish_what_was_left(id);
         let started = Instant::now();
         let _lock = self.home.lock_sandbox(id)?;
         let mut record = Record::load(&self.home, id)?;
@@ -82,7 +84,12 @@ impl Engine {
                 // Recorded first: once it runs, its processes and we compete for the machine.
                 record.state = State::Running;
                 record.save(&self.home)?;
-                self.thaw(&record)?;
+                if let Err(error) = self.thaw(&record) {
+                    record.state = State::Paused;
+                    record.save(&self.home)?;
+                    intent.done();
+                    return Err(error);
+                }
                 model::failpoint::hit("resume.thawed");
             }
             Kept::Disk => {

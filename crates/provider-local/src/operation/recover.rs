@@ -2,7 +2,7 @@
 
 use fs_err as fs;
 use model::SnapshotId;
-use provider::{Kept, ProviderError, SandboxState};
+use provider::{Kept, ProviderError, SandboxId, SandboxState};
 
 use super::Engine;
 use super::stop::Seal;
@@ -34,12 +34,28 @@ impl Engine {
         let boot = host_boot();
         let last = fs::read_to_string(&marker).unwrap_or_default();
         if last != boot {
-            if !last.is_empty() {
-                self.seal_the_dead()?;
+            // On a full disk this fails, and the command that helps must still run.
+            let sealed = if last.is_empty() {
+                Ok(Vec::new())
+            } else {
+                self.seal_the_dead()
+            };
+            let written = sealed.and_then(|_| crate::home::write_text(&self.home, &marker, &boot));
+            if let Err(error) = written {
+                tracing::warn!(%error, "could not seal every disk after a restart of the host");
             }
-            crate::home::write_text(&self.home, &marker, &boot)?;
         }
         Ok(())
+    }
+
+    /// An operation that failed half-way left its intent; the next one on the same sandbox, in this
+    /// process or another, begins by finishing it.
+    pub(crate) fn finish_what_was_left(&self, id: SandboxId) {
+        if Intent::is_left(&self.home, id)
+            && let Err(error) = self.recover()
+        {
+            tracing::warn!(%error, %id, "could not finish what was left");
+        }
     }
 
     fn recover_one(&self, intent: &Intent) -> Result<(), ProviderError> {
@@ -115,7 +131,7 @@ impl Engine {
                 // Recorded as stopped, perhaps not yet tidied up.
                 Some(record) => {
                     self.release_range_and_name(&record);
-                    for name in ["disk", "doors", "etc"] {
+                    for name in ["disk", "doors"] {
                         crate::trash::put(&self.home, &self.home.sandbox(*sandbox).join(name))?;
                     }
                     Ok(())
@@ -128,7 +144,7 @@ impl Engine {
                 self.remove_declared(*sandbox, record.as_ref())
             }
             Intent::Import { layer } => {
-                let named = SnapshotRecord::all(&self.home)?
+                let named = SnapshotRecord::readable(&self.home)?
                     .iter()
                     .any(|s| s.layers.contains(layer));
                 if named || layer::exists(&self.home, layer) {
@@ -143,6 +159,8 @@ impl Engine {
     /// Seals the disks of sandboxes that died without being asked to.
     pub(crate) fn seal_the_dead(&self) -> Result<Vec<SnapshotId>, ProviderError> {
         let mut sealed = Vec::new();
+        // One that cannot be sealed must not keep the others from it.
+        let mut failed = None;
         for record in self.records()? {
             if record.state == State::Running && record.observe(&self.home) == SandboxState::Ended {
                 let Ok(_lock) = self.home.lock_sandbox(record.id) else {
@@ -153,9 +171,15 @@ impl Engine {
                 if record.state == State::Running
                     && record.observe(&self.home) == SandboxState::Ended
                 {
-                    sealed.extend(self.stop_locked(&record, true)?.snapshot);
+                    match self.stop_locked(&record, true) {
+                        Ok(receipt) => sealed.extend(receipt.snapshot),
+                        Err(error) => failed = Some(error),
+                    }
                 }
             }
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         Ok(sealed)
     }

@@ -8,6 +8,7 @@ use crate::record::{Record, State};
 impl Engine {
     /// Ends the processes and gives up the disk.
     pub(crate) fn remove(&self, id: SandboxId) -> Result<(), ProviderError> {
+        self.finish_what_was_left(id);
         let _lock = match self.home.lock_sandbox(id) {
             Err(ProviderError::NotFound { .. }) => return Ok(()),
             other => other?,
@@ -58,10 +59,10 @@ impl Engine {
     pub(crate) fn records(&self) -> Result<Vec<Record>, ProviderError> {
         let mut found = Vec::new();
         for name in entries(&self.home.path("sandboxes"))? {
-            if let Ok(id) = name.parse()
-                && let Some(record) = Record::find(&self.home, id)?
-            {
-                found.push(record);
+            let Ok(id) = name.parse() else { continue };
+            match Record::find(&self.home, id) {
+                Ok(record) => found.extend(record),
+                Err(error) => tracing::warn!(%error, "a sandbox's record cannot be read"),
             }
         }
         Ok(found)

@@ -8,6 +8,7 @@ use super::Engine;
 use super::pause::not_running;
 use super::stop::receipt_of;
 use crate::error::Doing as _;
+use crate::home::Lock;
 use crate::intent::Intent;
 use crate::layer::{self, LayerId};
 use crate::record::{Record, State};
@@ -20,6 +21,8 @@ use crate::{merged, tree};
 pub(crate) struct Captured {
     pub(crate) record: Record,
     pub(crate) frozen_ms: f64,
+    /// Held until a record names the stack: while the sandbox stands, so do the layers it names.
+    pub(crate) _lock: Lock,
 }
 
 impl Engine {
@@ -30,7 +33,8 @@ impl Engine {
     ) -> Result<Receipt, ProviderError> {
         let started = Instant::now();
         if let Some(name) = name {
-            self.check_snapshot_name(name)?;
+            check_snapshot_name(name)?;
+            self.require_free(name)?;
         }
         let snapshot: Id<Snapshot> = Id::new(&*self.clock);
         let layer = LayerId::new(&*self.clock);
@@ -54,11 +58,11 @@ impl Engine {
                 host: captured.record.host,
                 digest: None,
             };
+            self.save_named(&record)?;
             // A receipt is a promise: what it names survives a power cut.
             let syncing = Instant::now();
             self.sync()?;
             let sync_ms = millis(syncing);
-            record.save(&self.home)?;
             model::failpoint::hit("snapshot.recorded");
             Ok(Receipt {
                 took_ms: millis(started),
@@ -81,7 +85,7 @@ impl Engine {
         id: SandboxId,
         layer: &LayerId,
     ) -> Result<Captured, ProviderError> {
-        let _lock = self.home.lock_sandbox(id)?;
+        let lock = self.home.lock_sandbox(id)?;
         let record = Record::load(&self.home, id)?;
         let keeper = match record.observe(&self.home) {
             SandboxState::Running => Some(self.keeper(&record)?),
@@ -111,26 +115,30 @@ impl Engine {
         model::failpoint::hit("snapshot.thawed");
         layer::seal(&self.home, layer, &*self.clock)?;
         model::failpoint::hit("snapshot.sealed");
-        Ok(Captured { record, frozen_ms })
+        Ok(Captured {
+            record,
+            frozen_ms,
+            _lock: lock,
+        })
     }
 
-    fn check_snapshot_name(&self, name: &str) -> Result<(), ProviderError> {
-        let ok = (1..=63).contains(&name.len())
-            && name.bytes().all(|b| {
-                b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.' | b'_')
-            })
-            && name.as_bytes()[0].is_ascii_alphanumeric();
-        if !ok || matches!(name, "host") || name.starts_with("snp_") {
-            return Err(ProviderError::refused(format!(
-                "`{name}` cannot name a snapshot: use 1 to 63 lower-case letters, digits, dots, dashes and underscores"
-            )));
+    /// Under the lock that every change of a snapshot's record takes, so that of two with one name
+    /// only one is saved.
+    fn save_named(&self, record: &SnapshotRecord) -> Result<(), ProviderError> {
+        let _lock = self.home.own_snapshots()?;
+        if let Some(name) = &record.name {
+            self.require_free(name)?;
         }
-        if SnapshotRecord::all(&self.home)?
+        record.save(&self.home)
+    }
+
+    fn require_free(&self, name: &str) -> Result<(), ProviderError> {
+        let taken = SnapshotRecord::readable(&self.home)?
             .iter()
-            .any(|s| s.name.as_deref() == Some(name))
-        {
+            .any(|s| s.name.as_deref() == Some(name));
+        if taken {
             return Err(ProviderError::refused(format!(
-                "the name `{name}` is taken by another snapshot"
+                "the name `{name}` is taken by another snapshot: choose another name, or `nacre snapshot rm {name}`"
             )));
         }
         Ok(())
@@ -161,12 +169,19 @@ impl Engine {
 
     /// Computes the digest and writes it into the record.
     pub(crate) fn digest(&self, id: &SnapshotId) -> Result<SnapshotRecord, ProviderError> {
-        let digest = self.compute_digest(id)?;
-        let _lock = self.home.own_snapshots()?;
-        let mut record = SnapshotRecord::load(&self.home, id)?;
-        record.digest = Some(digest);
-        record.save(&self.home)?;
-        Ok(record)
+        loop {
+            let before = SnapshotRecord::load(&self.home, id)?.layers;
+            let digest = self.compute_digest(id);
+            let _lock = self.home.own_snapshots()?;
+            let mut record = SnapshotRecord::load(&self.home, id)?;
+            // Flattened while we read: then what we read may have been half gone.
+            if record.layers != before {
+                continue;
+            }
+            record.digest = Some(digest?);
+            record.save(&self.home)?;
+            return Ok(record);
+        }
     }
 
     pub(crate) fn compute_digest(&self, id: &SnapshotId) -> Result<Digest, ProviderError> {
@@ -211,4 +226,18 @@ impl Engine {
         layer::release(&self.home, &before)?;
         Ok(current)
     }
+}
+
+fn check_snapshot_name(name: &str) -> Result<(), ProviderError> {
+    let ok = (1..=63).contains(&name.len())
+        && name.bytes().all(|b| {
+            b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.' | b'_')
+        })
+        && name.as_bytes()[0].is_ascii_alphanumeric();
+    if !ok || matches!(name, "host") || name.starts_with("snp_") {
+        return Err(ProviderError::refused(format!(
+            "`{name}` cannot name a snapshot: use 1 to 63 lower-case letters, digits, dots, dashes and underscores"
+        )));
+    }
+    Ok(())
 }

@@ -41,6 +41,7 @@ impl Engine {
     }
 
     pub(crate) fn stop(&self, id: SandboxId) -> Result<Receipt, ProviderError> {
+        self.finish_what_was_left(id);
         let _lock = self.home.lock_sandbox(id)?;
         let record = Record::load(&self.home, id)?;
         if let State::Stopped { snapshot } = &record.state {
@@ -138,7 +139,7 @@ impl Engine {
         };
         stopped.save(&self.home)?;
         let directory = self.home.sandbox(record.id);
-        for name in ["disk", "doors", "etc"] {
+        for name in ["disk", "doors"] {
             crate::trash::put(&self.home, &directory.join(name))?;
         }
         for name in [

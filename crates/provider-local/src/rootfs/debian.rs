@@ -47,10 +47,11 @@ pub(crate) fn build(
         digest: None,
     };
     // The new one has the name before the old one loses it: at no moment is there none.
-    let previous: Vec<_> = SnapshotRecord::all(home)?
+    let previous: Vec<_> = SnapshotRecord::readable(home)?
         .into_iter()
         .filter(|s| s.name.as_deref() == Some("base"))
         .collect();
+    let _lock = home.own_snapshots()?;
     record.save(home)?;
     for mut old in previous {
         old.name = None;

@@ -104,7 +104,7 @@ pub(crate) fn fingerprint() -> String {
 /// The layer that stands under every sandbox `--from host`.
 pub(crate) fn ensure_skeleton(home: &Home, clock: &dyn Clock) -> Result<LayerId, ProviderError> {
     // Raised when what is below changes.
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     let id = LayerId::named("host", &format!("{VERSION} {}", fingerprint()));
     fill_once(home, clock, &id, |place| {
         build(place).doing("preparing the host's root file system")
@@ -198,7 +198,10 @@ fn copy_configuration(from: &Path, to: &Utf8Path) -> std::io::Result<()> {
         return Ok(());
     };
     match std::fs::symlink_metadata(from) {
-        Ok(metadata) if metadata.is_dir() => tree::copy(from, to),
+        Ok(metadata) if metadata.is_dir() => {
+            tree::copy(from, to)?;
+            drop_secrets(to)
+        }
         Ok(metadata) if metadata.is_symlink() => symlink(std::fs::read_link(from)?, to),
         // Readable by all on the host: then nothing secret is in it.
         Ok(metadata) if metadata.is_file() && metadata.permissions().mode() & 0o004 != 0 => {
@@ -206,6 +209,23 @@ fn copy_configuration(from: &Path, to: &Utf8Path) -> std::io::Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// What not everyone on the host may read is not for a sandbox.
+fn drop_secrets(directory: &Utf8Path) -> std::io::Result<()> {
+    for entry in directory.read_dir_utf8()? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        let is_public = metadata.permissions().mode() & 0o004 != 0;
+        match (metadata.is_symlink(), metadata.is_dir()) {
+            (true, _) => {}
+            (false, true) if is_public => drop_secrets(entry.path())?,
+            (false, true) => tree::remove(entry.path())?,
+            (false, false) if is_public => {}
+            (false, false) => fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
 }
 
 /// The sandbox trusts whom the host trusts. `/etc/ssl/private` stays outside.

@@ -18,6 +18,10 @@ use crate::error::Doing as _;
 
 const MAX_ENTRIES: u64 = 5_000_000;
 const MAX_PATH: usize = 4096;
+/// Of a long name, or of the attributes of one entry.
+const MAX_EXTENSION: u64 = 1 << 20;
+/// Of all directories' paths together: they are kept until the end.
+const MAX_PATHS: usize = 256 << 20;
 /// Far below what the rest of the engine walks.
 const MAX_DEPTH: usize = 256;
 /// Of the unpacked whole: a bomb ends here, or when the disk is nearly full.
@@ -51,6 +55,14 @@ pub(super) fn fill(path: &Utf8Path, place: &Utf8Path) -> Result<(), ProviderErro
         ResolveFlags::empty(),
     )
     .doing("making the layer")?;
+    let ahead = File::open(path).doing(format!("reading {path}"))?;
+    let ahead =
+        decompress(BufReader::with_capacity(256 << 10, ahead)).doing(format!("reading {path}"))?;
+    look_ahead(ahead).map_err(|error| {
+        ProviderError::refused(format!(
+            "{path} cannot be used as a root file system: {error}"
+        ))
+    })?;
     let reader =
         decompress(BufReader::with_capacity(256 << 10, file)).doing(format!("reading {path}"))?;
     unpack(reader, &root).map_err(|error| match error.kind() {
@@ -116,9 +128,26 @@ fn damaged(error: io::Error) -> io::Error {
     }
 }
 
+/// Names and attributes are read into memory whole, whatever length they claim: so first of all
+/// they are looked at one by one.
+fn look_ahead(reader: impl Read) -> io::Result<()> {
+    let mut archive = Archive::new(reader);
+    for entry in archive.entries().map_err(damaged)?.raw(true) {
+        let entry = entry.map_err(damaged)?;
+        let is_data = matches!(
+            entry.header().entry_type(),
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse
+        );
+        if !is_data && entry.header().entry_size().unwrap_or(u64::MAX) > MAX_EXTENSION {
+            return Err(invalid("a name or attribute in it is absurdly long"));
+        }
+    }
+    Ok(())
+}
+
 fn unpack(reader: impl Read, root: &OwnedFd) -> io::Result<()> {
     let mut archive = Archive::new(reader);
-    let (mut entries, mut bytes) = (0u64, 0u64);
+    let (mut entries, mut bytes, mut path_bytes) = (0u64, 0u64, 0usize);
     // Set last, deepest first: a directory without write permission must still be filled.
     let mut directories = Vec::new();
     for entry in archive.entries().map_err(damaged)? {
@@ -136,6 +165,10 @@ fn unpack(reader: impl Read, root: &OwnedFd) -> io::Result<()> {
         let Some(path) = checked(&path)? else {
             continue;
         };
+        path_bytes += path.len();
+        if path_bytes > MAX_PATHS {
+            return Err(invalid("its paths are longer than any root file system's"));
+        }
         unpack_entry(&mut entry, root, &path, &mut directories)?;
     }
     for (path, mode) in directories.into_iter().rev() {

@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid, chmodat,
     chownat, copy_file_range, linkat, mkdirat, mknodat, openat, readlinkat, seek, symlinkat,
@@ -30,16 +30,25 @@ pub(crate) fn copy_opened(source: OwnedFd, to: &Utf8Path) -> io::Result<()> {
     let duplicate = source.try_clone()?;
     let mut copier = Copier {
         targets: vec![(top, stat, duplicate)],
+        side: to.with_extension("links"),
+        side_directory: None,
         links: HashMap::new(),
     };
-    walk(source, &mut copier)
+    let walked = walk(source, &mut copier);
+    if copier.side_directory.take().is_some() {
+        super::remove(&copier.side)?;
+    }
+    walked
 }
 
 struct Copier {
     /// The directories we are in, with the properties they get once they are full.
     targets: Vec<(OwnedFd, Stat, OwnedFd)>,
-    /// First copies of files with several names, by inode. Whiteouts share theirs too.
-    links: HashMap<(u64, u64), (Vec<u8>, OwnedFd)>,
+    /// Beside the copy: a directory with another name for each file that has several, so that
+    /// later names can be linked from there and no directory has to stay open. Whiteouts too.
+    side: Utf8PathBuf,
+    side_directory: Option<OwnedFd>,
+    links: HashMap<(u64, u64), u64>,
 }
 
 impl Visitor for Copier {
@@ -52,20 +61,14 @@ impl Visitor for Copier {
     ) -> io::Result<bool> {
         let target = &self.targets.last().expect("the top is never left early").0;
         let kind = FileType::from_raw_mode(stat.st_mode);
-        if kind != FileType::Directory && stat.st_nlink > 1 {
-            if let Some((first, directory)) = self.links.get(&(stat.st_dev, stat.st_ino)) {
-                let first_name = CStr::from_bytes_with_nul(first).map_err(io::Error::other)?;
-                match linkat(directory, first_name, target, name, AtFlags::empty()) {
-                    Ok(()) => return Ok(false),
-                    // Too many names for one file on the target; then a copy of its own.
-                    Err(rustix::io::Errno::MLINK) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            } else {
-                self.links.insert(
-                    (stat.st_dev, stat.st_ino),
-                    (name.to_bytes_with_nul().to_vec(), target.try_clone()?),
-                );
+        let shared = kind != FileType::Directory && kind != FileType::Socket && stat.st_nlink > 1;
+        let key = (stat.st_dev, stat.st_ino);
+        if shared && let (Some(number), Some(side)) = (self.links.get(&key), &self.side_directory) {
+            match linkat(side, &*number.to_string(), target, name, AtFlags::empty()) {
+                Ok(()) => return Ok(false),
+                // Too many names for one file on the target; then a copy of its own.
+                Err(rustix::io::Errno::MLINK) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         match kind {
@@ -107,6 +110,9 @@ impl Visitor for Copier {
             }
         }
         times(target, name, stat)?;
+        if shared && !self.links.contains_key(&key) {
+            self.remember(name, key)?;
+        }
         Ok(false)
     }
 
@@ -120,6 +126,21 @@ impl Visitor for Copier {
         xattr::copy(&source, &directory)?;
         rustix::fs::fchmod(&directory, Mode::from_raw_mode(stat.st_mode))?;
         Ok(rustix::fs::futimens(&directory, &timestamps(&stat))?)
+    }
+}
+
+impl Copier {
+    fn remember(&mut self, name: &CStr, key: (u64, u64)) -> io::Result<()> {
+        if self.side_directory.is_none() {
+            mkdirat(CWD, self.side.as_std_path(), Mode::from(0o700))?;
+            self.side_directory = Some(open_directory(CWD, self.side.as_std_path())?);
+        }
+        let target = &self.targets.last().expect("the top is never left early").0;
+        let side = self.side_directory.as_ref().expect("made above");
+        let number = self.links.len() as u64;
+        linkat(target, name, side, &*number.to_string(), AtFlags::empty())?;
+        self.links.insert(key, number);
+        Ok(())
     }
 }
 

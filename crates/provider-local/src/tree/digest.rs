@@ -37,8 +37,8 @@ struct Digester {
     hash: blake3::Hasher,
     bytes: u64,
     files: u64,
-    /// First path of each file with several names.
-    links: HashMap<(u64, u64), Vec<u8>>,
+    /// Which entry was the first name of each file that has several.
+    links: HashMap<(u64, u64), u64>,
 }
 
 impl Digester {
@@ -99,12 +99,12 @@ impl Visitor for Digester {
             FileType::RegularFile => {
                 let key = (stat.st_dev, stat.st_ino);
                 if stat.st_nlink > 1 {
-                    if let Some(first) = self.links.get(&key).cloned() {
+                    if let Some(first) = self.links.get(&key).copied() {
                         self.field(b"link");
-                        self.field(&first);
+                        self.hash.update(&first.to_le_bytes());
                         return Ok(false);
                     }
-                    self.links.insert(key, path.to_vec());
+                    self.links.insert(key, self.files);
                 }
                 let file = openat(parent, name, flags, Mode::empty())?;
                 self.attributes(&file)?;
