@@ -264,11 +264,19 @@ pub(crate) fn aside(home: &Home, text: &str) -> io::Result<(Utf8PathBuf, File)> 
     }
 }
 
-/// Removes what threads that died left aside.
+/// Removes what threads that died left aside. A number that somebody else has by now does not keep
+/// a file for ever: no thread takes this long between writing one and giving it its place.
 pub(crate) fn tidy(home: &Home) -> Result<(), ProviderError> {
+    const LONGEST_WRITE: Duration = Duration::from_secs(10);
     for name in entries(&home.path("aside"))? {
-        if !Utf8Path::new("/proc").join(&name).exists() {
-            let _ = fs_err::remove_file(home.path(format!("aside/{name}")));
+        let path = home.path(format!("aside/{name}"));
+        let alive = Utf8Path::new("/proc").join(&name).exists();
+        let age = std::fs::metadata(&path)
+            .and_then(|found| found.modified())
+            .ok()
+            .and_then(|written| written.elapsed().ok());
+        if !alive || age.is_some_and(|age| age > LONGEST_WRITE) {
+            let _ = std::fs::remove_file(path);
         }
     }
     Ok(())
