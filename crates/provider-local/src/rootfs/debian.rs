@@ -1,6 +1,7 @@
 //! A Debian root file system by `mmdebstrap`, kept as the snapshot named `base`.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Stdio};
 
 use camino::Utf8Path;
@@ -12,6 +13,7 @@ use crate::error::Doing as _;
 use crate::home::Home;
 use crate::layer::LayerId;
 use crate::snapshot::{SnapshotRecord, base_id};
+use crate::tree;
 
 const SLIM: &str = "bash,ca-certificates,sudo";
 const FULL: &str = "bash,ca-certificates,sudo,build-essential,curl,git,jq,less,openssh-server,procps,python3,python3-pip,python3-venv,ripgrep,unzip,xz-utils,vim-tiny,wget";
@@ -23,9 +25,6 @@ chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 --password '*' us
 mkdir -p "$1/home/user/workspace" && chown -R 1000:1000 "$1/home/user"
 ln -sfn /home/user/workspace "$1/workspace"
 echo 'user ALL=(ALL:ALL) NOPASSWD:ALL' > "$1/etc/sudoers.d/user" && chmod 0440 "$1/etc/sudoers.d/user"
-rm -f "$1/etc/machine-id" "$1/etc/hostname" "$1/etc/hosts" "$1/etc/resolv.conf" "$1"/etc/ssh/ssh_host_*
-for name in machine-id hostname hosts resolv.conf; do : > "$1/etc/$name"; done
-rm -rf "$1"/dev/* "$1"/run/* "$1"/tmp/* "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/*
 "#;
 
 pub(crate) fn build(
@@ -58,6 +57,34 @@ pub(crate) fn build(
         old.save(home)?;
     }
     Ok(record)
+}
+
+/// What a build leaves that no sandbox wants: the host's side of it, done here and not in the hook,
+/// because while a hook runs the host's own `/dev` is mounted in there.
+fn tidy(place: &Utf8Path) -> std::io::Result<()> {
+    let device = std::fs::metadata(place)?.dev();
+    for name in ["dev", "run", "tmp", "var/cache/apt", "var/lib/apt/lists"] {
+        for entry in place.join(name).read_dir_utf8()? {
+            let path = entry?.into_path();
+            if std::fs::symlink_metadata(&path)?.dev() != device {
+                return Err(std::io::Error::other(format!("{path} is still a mount")));
+            }
+            tree::remove(&path)?;
+        }
+    }
+    // Empty, so that each sandbox's own can be laid over them.
+    for name in ["machine-id", "hostname", "hosts", "resolv.conf"] {
+        let path = place.join("etc").join(name);
+        let _ = std::fs::remove_file(&path);
+        fs_err::write(path, "")?;
+    }
+    for entry in place.join("etc/ssh").read_dir_utf8().into_iter().flatten() {
+        let entry = entry?;
+        if entry.file_name().starts_with("ssh_host_") {
+            fs_err::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn run(place: &Utf8Path, slim: bool, progress: &dyn Fn(&str)) -> Result<(), ProviderError> {
@@ -97,7 +124,7 @@ fn run(place: &Utf8Path, slim: bool, progress: &dyn Fn(&str)) -> Result<(), Prov
             words.join("; "),
         ));
     }
-    Ok(())
+    tidy(place).doing("tidying up the base")
 }
 
 /// The host's own suite where it is Debian's, else the current stable one.
