@@ -1,8 +1,10 @@
-//! How much a tree takes on disk.
+//! How much a sandbox takes on disk: what its tree holds, and what its processes hold that has no
+//! name any more.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd as _;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 
 /// One descriptor is held for each level; a tree deeper than this is somebody's trick, and counts
 /// as over any limit.
@@ -59,4 +61,67 @@ pub(crate) fn used(path: &str) -> u64 {
         }
     }
     total
+}
+
+/// `statfs` of an overlay.
+const OVERLAY: i64 = 0x794c_7630;
+/// A sandbox's own limit on processes is lower, so this many descriptors are somebody's trick.
+const MAX_LOOKED_AT: usize = 1 << 20;
+
+/// Bytes of deleted files that processes of a cgroup, and of those below it, keep open or mapped.
+pub(crate) fn held(cgroup: &str) -> u64 {
+    let mut seen = BTreeSet::new();
+    let mut looked_at = 0;
+    let mut groups = vec![cgroup.to_owned()];
+    while let Some(group) = groups.pop() {
+        let below = fs_err::read_dir(&group).into_iter().flatten().flatten();
+        groups.extend(below.filter_map(|entry| {
+            let is_group = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            is_group.then(|| entry.path().to_string_lossy().into_owned())
+        }));
+        let processes = fs_err::read_to_string(format!("{group}/cgroup.procs"));
+        for process in processes.unwrap_or_default().lines() {
+            for link in open_files(process).chain(mapped_files(process)) {
+                looked_at += 1;
+                if looked_at > MAX_LOOKED_AT {
+                    return u64::MAX;
+                }
+                seen.extend(nameless(&link));
+            }
+        }
+    }
+    seen.iter()
+        .fold(0, |total, (_, bytes)| total.saturating_add(*bytes))
+}
+
+fn open_files(process: &str) -> impl Iterator<Item = String> {
+    let entries = fs_err::read_dir(format!("/proc/{process}/fd"));
+    entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().to_string_lossy().into_owned())
+}
+
+fn mapped_files(process: &str) -> impl Iterator<Item = String> {
+    let maps = fs_err::read(format!("/proc/{process}/maps")).unwrap_or_default();
+    let maps = String::from_utf8_lossy(&maps);
+    let deleted = maps.lines().filter(|line| line.ends_with(" (deleted)"));
+    let places: Vec<String> = deleted
+        .filter_map(|line| line.split(' ').next())
+        .map(|range| format!("/proc/{process}/map_files/{range}"))
+        .collect();
+    places.into_iter()
+}
+
+/// A deleted file of a sandbox's disk: which it is, and its bytes.
+fn nameless(link: &str) -> Option<(u64, u64)> {
+    let stat = statat(CWD, link, AtFlags::empty()).ok()?;
+    if stat.st_nlink != 0 || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    // Memory has limits of its own.
+    let on_disk = rustix::fs::statfs(link).ok()?.f_type == OVERLAY;
+    let bytes = u64::try_from(stat.st_blocks).ok()?.saturating_mul(512);
+    on_disk.then_some((stat.st_ino, bytes))
 }

@@ -12,6 +12,7 @@ use rustix::thread::{CapabilitySet, Gid, Uid};
 use wire::keeper::Launch;
 
 use crate::mounts::{self, READ_ONLY, attach, clone_within, cover, new_filesystem};
+use crate::shown::Shown;
 use crate::sys;
 
 /// Compiled from `seccomp.txt` by the build script.
@@ -50,19 +51,21 @@ const READ_ONLY_PROC: [&str; 4] = ["sys", "bus", "fs", "irq"];
 pub(crate) struct Mounts {
     pub(crate) root: OwnedFd,
     pub(crate) devices: OwnedFd,
-    pub(crate) doors: OwnedFd,
-    pub(crate) sys: OwnedFd,
     pub(crate) binds: Vec<OwnedFd>,
-    pub(crate) identity: Vec<OwnedFd>,
+    pub(crate) shown: Shown,
 }
 
-/// Descriptors that the runner gets, in the order of `wire::guest`.
+/// Descriptors that the runner gets, in the order of `wire::guest`, and the runner itself.
 pub(crate) struct Descriptors {
     pub(crate) config: OwnedFd,
     pub(crate) listen: OwnedFd,
     pub(crate) cgroup: OwnedFd,
     pub(crate) ready: OwnedFd,
+    pub(crate) runner: OwnedFd,
 }
+
+/// Where [`Descriptors::runner`] ends up.
+const RUNNER: i32 = 7;
 
 /// Which step failed, and how.
 pub(crate) type Failed = (&'static str, io::Error);
@@ -168,10 +171,7 @@ pub(crate) fn become_runner(
     descriptors: Descriptors,
 ) -> Failed {
     match prepare(launch, own, mounts, descriptors) {
-        Ok(()) => (
-            "starting the runner",
-            sys::execute(c"/run/nacre/nacre-runner", c"nacre-runner"),
-        ),
+        Ok(()) => ("starting the runner", sys::execute(RUNNER, c"nacre-runner")),
         Err(failed) => failed,
     }
 }
@@ -190,6 +190,7 @@ fn prepare(
         &descriptors.listen,
         &descriptors.cgroup,
         &descriptors.ready,
+        &descriptors.runner,
     ];
     sys::arrange_descriptors(&keep).at("descriptors")?;
     rustix::process::umask(Mode::from(0o022));
@@ -228,14 +229,14 @@ fn build_root(launch: &Launch, own: &Own, mounts: &Mounts) -> Result<(), Failed>
         attach(mount, root, inside.trim_start_matches('/')).at("host directories")?;
     }
     attach(&own.proc, root, "proc").at("attaching proc")?;
-    attach(&mounts.sys, root, "sys").at("attaching sys")?;
+    attach(&mounts.shown.sys, root, "sys").at("attaching sys")?;
     attach(&mounts.devices, root, "dev").at("attaching dev")?;
     attach(&own.terminals, root, "dev/pts").at("attaching devpts")?;
     attach(&own.shared_memory, root, "dev/shm").at("attaching shm")?;
     attach(&own.run, root, "run").at("attaching run")?;
-    attach(&mounts.doors, root, "run/nacre").at("attaching the doors")?;
+    attach(&mounts.shown.doors, root, "run/nacre").at("attaching the doors")?;
     attach(&own.env, root, "run/nacre/env").at("attaching env")?;
-    for ((inside, _), mount) in launch.identity.iter().zip(&mounts.identity) {
+    for ((inside, _), mount) in launch.identity.iter().zip(&mounts.shown.identity) {
         cover(mount, root, inside.trim_start_matches('/')).at("identity")?;
     }
     mask(root, &own.empty).at("masking proc")

@@ -14,9 +14,10 @@ use wire::Frame;
 use wire::keeper::{Launch, Launched, Reply, Running};
 
 use crate::inside::{self, Descriptors, Failed, Mounts};
-use crate::mounts::{HARMLESS, READ_ONLY, clone_tree, devices, identity, overlay};
+use crate::mounts::{READ_ONLY, clone_tree, devices, overlay};
 use crate::sandbox::{Handle, Unmounted, process_start, socket_in};
 use crate::serve::Serving;
+use crate::shown::{self, Shown};
 use crate::sys::{self, Side};
 use crate::{cgroup, forward};
 
@@ -58,13 +59,13 @@ pub(crate) fn launch(
     };
     drop(theirs);
     model::failpoint::hit("keeper.cloned");
-    let brought_up = bring_up(&order, pid, &ours, descriptors).and_then(|unmounted| {
+    let brought_up = bring_up(&order, pid, &ours, descriptors).and_then(|up| {
         enter_network(&outer).map_err(at("leaving the network namespace"))?;
         become_root().map_err(at("becoming root again"))?;
-        Ok(unmounted)
+        Ok(up)
     });
-    let unmounted = match brought_up {
-        Ok(unmounted) => unmounted,
+    let Up { doors, unmounted } = match brought_up {
+        Ok(up) => up,
         Err(failed) => {
             let _ = cgroup::kill(&order.cgroups);
             let _ = rustix::process::waitid(
@@ -83,7 +84,7 @@ pub(crate) fn launch(
     };
     handle.record().map_err(at("recording the process"))?;
     Ok((
-        Serving::new(handle, listener, forwards, false),
+        Serving::new(handle, listener, doors, forwards, false),
         Launched { pid },
     ))
 }
@@ -111,6 +112,7 @@ pub(crate) fn adopt(order: Launch, paused: bool) -> Result<(Serving, Launched), 
     }
     let unmounted = Unmounted::watch(&format!("/proc/{}/root", running.pid))
         .map_err(at("watching the root"))?;
+    let doors = shown::find_doors(running.pid).map_err(at("finding the doors"))?;
     let outer = open(
         "/proc/self/ns/net",
         OFlags::RDONLY | OFlags::CLOEXEC,
@@ -145,7 +147,7 @@ pub(crate) fn adopt(order: Launch, paused: bool) -> Result<(Serving, Launched), 
     };
     handle.record().map_err(at("recording the process"))?;
     let launched = Launched { pid: running.pid };
-    let mut serving = Serving::new(handle, listener, forwards, paused);
+    let mut serving = Serving::new(handle, listener, doors, forwards, paused);
     serving.reopen_doors();
     Ok((serving, launched))
 }
@@ -172,6 +174,14 @@ struct Prepared {
     config: OwnedFd,
     listen: OwnedFd,
     ready: (OwnedFd, OwnedFd),
+    /// Executed by descriptor: it has no place among the sandbox's files.
+    runner: OwnedFd,
+}
+
+/// What the keeper holds of a sandbox that has come up.
+struct Up {
+    doors: OwnedFd,
+    unmounted: Unmounted,
 }
 
 impl Prepared {
@@ -210,7 +220,14 @@ impl Prepared {
         written.map_err(|e| ("runner configuration", e))?;
         let listen = socket_in(directory, "guest.sock", 0o600).map_err(|e| ("guest socket", e))?;
         let ready = pipe_with(PipeFlags::CLOEXEC).map_err(|e| ("pipe", e.into()))?;
+        let runner = open(
+            &*order.runner,
+            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(|e| ("runner", e.into()))?;
         Ok(Self {
+            runner,
             cgroup,
             legacy,
             config: file.into(),
@@ -253,33 +270,22 @@ fn become_root() -> io::Result<()> {
     )?)
 }
 
-fn bring_up(
-    order: &Launch,
-    pid: i32,
-    child: &OwnedFd,
-    prepared: Prepared,
-) -> Result<Unmounted, Failed> {
+fn bring_up(order: &Launch, pid: i32, child: &OwnedFd, prepared: Prepared) -> Result<Up, Failed> {
     let users = map_ids(order, pid).map_err(|e| ("id maps", e))?;
     // The child makes its own file systems while we make ours.
     wire::pass::send(child, &Frame::control(&Reply::Done), &[])
         .map_err(|e| ("telling the child", io::Error::other(e)))?;
+    let (doors, shown) = shown::make(order).map_err(|e| ("doors and identity", e))?;
     let mounts = Mounts {
         root: overlay(order, &users).map_err(|e| ("overlay", e))?,
         devices: devices(order.first_id).map_err(|e| ("devices", e))?,
-        doors: clone_tree(
-            &order.doors,
-            READ_ONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
-            None,
-        )
-        .map_err(|e| ("doors", e))?,
-        sys: clone_tree(&order.sys, READ_ONLY | HARMLESS, None).map_err(|e| ("sys", e))?,
         binds: order
             .binds
             .iter()
             .map(|(host, _)| clone_for_ids(host, READ_ONLY | libc::MOUNT_ATTR_NODEV, &users))
             .collect::<io::Result<_>>()
             .map_err(|e| ("host directories", e))?,
-        identity: identity(order).map_err(|e| ("identity", e))?,
+        shown,
     };
     let root = format!(
         "/proc/self/fd/{}",
@@ -287,10 +293,11 @@ fn bring_up(
     );
     let unmounted = Unmounted::watch(&root).map_err(|e| ("watching the root", e))?;
     model::failpoint::hit("keeper.mounted");
-    let fds: Vec<BorrowedFd<'_>> = [&mounts.root, &mounts.devices, &mounts.doors, &mounts.sys]
+    let fds: Vec<BorrowedFd<'_>> = [&mounts.root, &mounts.devices]
         .into_iter()
+        .chain([&mounts.shown.doors, &mounts.shown.sys])
         .chain(&mounts.binds)
-        .chain(&mounts.identity)
+        .chain(&mounts.shown.identity)
         .map(|fd| fd.as_fd())
         .collect();
     wire::pass::send(child, &Frame::control(&Reply::Done), &fds)
@@ -313,7 +320,7 @@ fn bring_up(
     }
     let mut byte = [0u8; 1];
     match rustix::io::retry_on_intr(|| rustix::io::read(&prepared.ready.0, &mut byte)) {
-        Ok(1) => Ok(unmounted),
+        Ok(1) => Ok(Up { doors, unmounted }),
         Ok(_) => Err((
             "waiting for the runner",
             io::Error::other("it ended before it was ready"),
@@ -392,21 +399,26 @@ fn run_child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> Failed {
         ))
     };
     let mounts = (|| {
+        let (root, devices, doors, sys) = (next()?, next()?, next()?, next()?);
+        let binds = order
+            .binds
+            .iter()
+            .map(|_| next())
+            .collect::<Result<_, _>>()?;
+        let identity = order
+            .identity
+            .iter()
+            .map(|_| next())
+            .collect::<Result<_, _>>()?;
         Ok(Mounts {
-            root: next()?,
-            devices: next()?,
-            doors: next()?,
-            sys: next()?,
-            binds: order
-                .binds
-                .iter()
-                .map(|_| next())
-                .collect::<Result<_, _>>()?,
-            identity: order
-                .identity
-                .iter()
-                .map(|_| next())
-                .collect::<Result<_, _>>()?,
+            root,
+            devices,
+            binds,
+            shown: Shown {
+                identity,
+                sys,
+                doors,
+            },
         })
     })();
     let descriptors = Descriptors {
@@ -414,6 +426,7 @@ fn run_child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> Failed {
         listen: prepared.listen,
         cgroup: prepared.cgroup,
         ready: prepared.ready.1,
+        runner: prepared.runner,
     };
     match mounts {
         Ok(mounts) => inside::become_runner(order, &own, &mounts, descriptors),

@@ -20,6 +20,7 @@ mod launch;
 mod mounts;
 mod sandbox;
 mod serve;
+mod shown;
 mod sys;
 
 use std::os::fd::{AsFd as _, OwnedFd};

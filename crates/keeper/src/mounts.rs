@@ -107,6 +107,8 @@ pub(crate) fn overlay(launch: &Launch, users: &OwnedFd) -> io::Result<OwnedFd> {
     )?;
     let flags = rustix::fs::fstatvfs(&mount)?.f_flag;
     if flags.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
+        // It says nothing of why it could not make its own directory there; a full disk is one.
+        mkdirat(&disk, "work/probe", Mode::from(0o700))?;
         return Err(io::Error::other("the kernel gave a read-only root"));
     }
     Ok(mount)
@@ -172,28 +174,6 @@ pub(crate) fn devices(first_id: u32) -> io::Result<OwnedFd> {
         mkdirat(&mount, name, Mode::from(0o755))?;
     }
     Ok(mount)
-}
-
-/// Small files in memory, each as a mount of its own: no disk, and no snapshot, ever holds them.
-pub(crate) fn identity(order: &Launch) -> io::Result<Vec<OwnedFd>> {
-    let id = order.first_id.to_string();
-    let options = [
-        ("size", Some("64k")),
-        ("mode", Some("755")),
-        ("uid", Some(&*id)),
-        ("gid", Some(&*id)),
-    ];
-    let memory = new_filesystem("tmpfs", &options, MountAttrFlags::empty())?;
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let mut mounts = Vec::with_capacity(order.identity.len());
-    for (number, (_, content)) in order.identity.iter().enumerate() {
-        let name = number.to_string();
-        let file = openat(&memory, &*name, flags, Mode::from(0o644))?;
-        rustix::fs::fchmod(&file, Mode::from(0o644))?;
-        rustix::io::write(&file, content.as_bytes())?;
-        mounts.push(clone_within(&memory, &name, READ_ONLY | HARMLESS)?);
-    }
-    Ok(mounts)
 }
 
 /// Attaches `mount` at `path` below `root`. The tree is hostile: no component may be a link, so

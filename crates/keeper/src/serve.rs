@@ -9,7 +9,7 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,8 @@ pub(crate) struct Serving {
     listener: UnixListener,
     connections: BTreeMap<u64, UnixStream>,
     next_connection: u64,
+    /// The directory behind `/run/nacre`, to be written to.
+    place_of_doors: OwnedFd,
     doors: BTreeMap<String, OwnedFd>,
     forwards: Forwards,
     state: State,
@@ -62,6 +64,7 @@ impl Serving {
     pub(crate) fn new(
         handle: Handle,
         listener: UnixListener,
+        place_of_doors: OwnedFd,
         forwards: Forwards,
         paused: bool,
     ) -> Self {
@@ -77,6 +80,7 @@ impl Serving {
             listener,
             connections: BTreeMap::new(),
             next_connection: 0,
+            place_of_doors,
             doors: BTreeMap::new(),
             forwards,
             state,
@@ -86,7 +90,8 @@ impl Serving {
 
     /// The doors that the previous keeper held: their sockets are still in the directory.
     pub(crate) fn reopen_doors(&mut self) {
-        let Ok(entries) = fs_err::read_dir(&self.handle.order.doors) else {
+        let place = format!("/proc/self/fd/{}", self.place_of_doors.as_raw_fd());
+        let Ok(entries) = fs_err::read_dir(&place) else {
             return;
         };
         let names: Vec<String> = entries
@@ -100,8 +105,7 @@ impl Serving {
             .collect();
         for name in names.into_iter().take(MAX_DOORS) {
             // A gateway that serves it still holds the listener; then it stays as it is.
-            let path = format!("{}/{name}", self.handle.order.doors);
-            if UnixStream::connect(path).is_err() {
+            if UnixStream::connect(format!("{place}/{name}")).is_err() {
                 let _ = self.open_door(&name);
             }
         }
@@ -206,7 +210,8 @@ impl Serving {
             return;
         };
         let started = Instant::now();
-        let used = crate::disk::used(&format!("{}/upper", self.handle.order.disk));
+        let named = crate::disk::used(&format!("{}/upper", self.handle.order.disk));
+        let used = named.saturating_add(crate::disk::held(&self.handle.order.cgroups.unified));
         // A large tree takes long to measure: at most a fiftieth of the time goes into it.
         self.next_disk_check = Instant::now() + DISK_INTERVAL.max(started.elapsed() * 50);
         if used > limit && cgroup::freeze(&self.handle.order.cgroups).is_ok() {
@@ -338,15 +343,8 @@ impl Serving {
         if !wire::keeper::is_door_name(name) {
             return Err(std::io::Error::other("that is no name for a door"));
         }
-        let directory = rustix::fs::open(
-            &*self.handle.order.doors,
-            rustix::fs::OFlags::RDONLY
-                | rustix::fs::OFlags::DIRECTORY
-                | rustix::fs::OFlags::CLOEXEC,
-            rustix::fs::Mode::empty(),
-        )?;
         // Everyone inside may knock; whoever answers checks who it is.
-        let door = socket_in(&directory, name, 0o666)?;
+        let door = socket_in(&self.place_of_doors, name, 0o666)?;
         self.doors.insert(name.to_owned(), door.into());
         Ok(())
     }

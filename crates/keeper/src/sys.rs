@@ -59,18 +59,37 @@ pub(crate) fn clone_sandbox(cgroup: &OwnedFd) -> io::Result<Side> {
     }
 }
 
-/// Changes attributes of a mount, and its id map if `users` is given.
+/// Sets attributes of a mount, and its id map if `users` is given.
 pub(crate) fn mount_setattr(mount: impl AsFd, set: u64, users: Option<&OwnedFd>) -> io::Result<()> {
-    let attributes = libc::mount_attr {
-        attr_set: if users.is_some() {
-            set | libc::MOUNT_ATTR_IDMAP
-        } else {
-            set
+    change_mount(
+        mount,
+        &libc::mount_attr {
+            attr_set: if users.is_some() {
+                set | libc::MOUNT_ATTR_IDMAP
+            } else {
+                set
+            },
+            attr_clr: 0,
+            propagation: 0,
+            userns_fd: users.map_or(0, |fd| u64::from(fd.as_raw_fd().cast_unsigned())),
         },
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: users.map_or(0, |fd| u64::from(fd.as_raw_fd().cast_unsigned())),
-    };
+    )
+}
+
+/// Takes "read-only" off a mount.
+pub(crate) fn make_writable(mount: impl AsFd) -> io::Result<()> {
+    change_mount(
+        mount,
+        &libc::mount_attr {
+            attr_set: 0,
+            attr_clr: libc::MOUNT_ATTR_RDONLY,
+            propagation: 0,
+            userns_fd: 0,
+        },
+    )
+}
+
+fn change_mount(mount: impl AsFd, attributes: &libc::mount_attr) -> io::Result<()> {
     // SAFETY: the path is a static empty string and `attributes` is valid for its size.
     let result = unsafe {
         libc::syscall(
@@ -78,7 +97,7 @@ pub(crate) fn mount_setattr(mount: impl AsFd, set: u64, users: Option<&OwnedFd>)
             mount.as_fd().as_raw_fd(),
             c"".as_ptr(),
             libc::AT_EMPTY_PATH,
-            &raw const attributes,
+            std::ptr::from_ref(attributes),
             size_of::<libc::mount_attr>(),
         )
     };
@@ -132,12 +151,34 @@ pub(crate) fn unshare_cgroups() -> io::Result<()> {
     }
 }
 
-/// Becomes another program; returns only when that failed.
-pub(crate) fn execute(path: &CStr, argument: &CStr) -> io::Error {
+/// Root and working directory of this thread become its own, as entering a mount namespace needs.
+pub(crate) fn unshare_working_directory() -> io::Result<()> {
+    // SAFETY: the thread gets a copy of what it shared; no memory is involved.
+    let result = unsafe { libc::unshare(libc::CLONE_FS) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Becomes the program at a descriptor, which is closed by it; returns only when that failed.
+pub(crate) fn execute(program: i32, argument: &CStr) -> io::Error {
     let argv = [argument.as_ptr(), std::ptr::null()];
-    let environment = [std::ptr::null()];
-    // SAFETY: all three are NUL-terminated strings and null-terminated arrays that outlive the call.
-    unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), environment.as_ptr()) };
+    let environment: [*const libc::c_char; 1] = [std::ptr::null()];
+    // SAFETY: sets a flag of a descriptor; then the strings are NUL-terminated and the arrays
+    // null-terminated, and all outlive the call.
+    unsafe {
+        libc::fcntl(program, libc::F_SETFD, libc::FD_CLOEXEC);
+        libc::syscall(
+            libc::SYS_execveat,
+            program,
+            c"".as_ptr(),
+            argv.as_ptr(),
+            environment.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        );
+    }
     io::Error::last_os_error()
 }
 

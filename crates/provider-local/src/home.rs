@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! NACRE_HOME/
-//!   sandboxes/ID/  record.json · disk/{upper,work} · doors/ · keeper.sock · guest.sock · …
+//!   sandboxes/ID/  record.json · disk/{upper,work} · keeper.sock · guest.sock · …
 //!   layers/ID/     fs/ · layer.json (written last: without it a layer is not one)
 //!   snapshots/ID.json
 //!   intents/       one locked file for each operation under way; unlocked ones were left by a crash

@@ -100,7 +100,6 @@ impl Local {
             },
             isolation: Isolation::SharedKernel,
         };
-        prepare_sys(&home)?;
         let engine = Engine {
             programs: embedded::install(&home)?,
             clock: Arc::new(SystemClock),
@@ -514,32 +513,4 @@ fn require_root() -> Result<(), ProviderError> {
 /// Values of the environment are nobody's business, errors included.
 fn redactor(spec: &SandboxSpec) -> Redactor {
     Redactor::new(spec.env.values().map(String::as_str))
-}
-
-/// The few files of `/sys` that programs ask for the machine's shape.
-fn prepare_sys(home: &Home) -> Result<(), ProviderError> {
-    let sys = home.path("run/sys");
-    if sys.join("devices/system/cpu/online").exists() {
-        return Ok(());
-    }
-    for name in [
-        "devices/system/cpu/online",
-        "devices/system/cpu/possible",
-        "devices/system/cpu/present",
-        "kernel/mm/transparent_hugepage/enabled",
-        "devices/system/node/online",
-    ] {
-        let path = sys.join(name);
-        if let Ok(text) = fs_err::read_to_string(format!("/sys/{name}")) {
-            let parent = path.parent().unwrap_or(&sys);
-            fs_err::create_dir_all(parent)
-                .and_then(|()| fs_err::write(&path, text))
-                .doing("preparing /sys")?;
-        }
-    }
-    fs_err::create_dir_all(sys.join("fs/cgroup")).doing("preparing /sys")?;
-    for path in ["run", "run/sys"] {
-        rustix::fs::chmod(home.path(path).as_std_path(), 0o755.into()).doing("preparing /sys")?;
-    }
-    Ok(())
 }

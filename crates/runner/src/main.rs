@@ -32,6 +32,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Executed by descriptor, it would be called by a number.
+    let _ = rustix::thread::set_name(c"nacre-runner");
     match serve::start() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

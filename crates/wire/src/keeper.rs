@@ -26,10 +26,8 @@ pub struct Launch {
     pub layers: Vec<String>,
     /// Holds `upper` and `work`.
     pub disk: String,
-    /// Mounted read-only at `/run/nacre`; holds the runner and the doors.
-    pub doors: String,
-    /// Mounted read-only at `/sys`.
-    pub sys: String,
+    /// The program that becomes PID 1.
+    pub runner: String,
     /// Host directories to be seen inside, read-only: host path and path inside.
     pub binds: Vec<(String, String)>,
     /// Who it is: content to lay over files that the root file system has, by their path inside.
@@ -88,14 +86,14 @@ pub enum Request {
     },
 }
 
-/// A door becomes a file in a directory that holds the runner and the env files too.
+/// A door becomes a file in a directory that holds the env files too.
 pub fn is_door_name(name: &str) -> bool {
     (1..=32).contains(&name.len())
         && name.bytes().all(|b| {
             b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.')
         })
         && !name.starts_with('.')
-        && !matches!(name, "env" | "nacre" | "nacre-runner")
+        && !matches!(name, "env" | "nacre")
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

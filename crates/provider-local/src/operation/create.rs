@@ -16,7 +16,7 @@ use crate::snapshot::SnapshotRecord;
 /// A guard against fork bombs for those who set no limit.
 const DEFAULT_PIDS: u64 = 4096;
 /// The kernel takes 500 lower layers; a look-up passes through all of them.
-const MAX_STACK: usize = 64;
+pub(super) const MAX_STACK: usize = 64;
 
 /// What a disk starts from, resolved.
 #[derive(Debug, Clone)]
@@ -199,42 +199,16 @@ impl Engine {
         Ok(record)
     }
 
-    /// The sandbox's directory: an empty disk, and the doors with the runner.
+    /// The sandbox's directory with an empty disk.
     pub(crate) fn furnish(&self, record: &Record) -> std::io::Result<()> {
         let directory = self.home.sandbox(record.id);
         std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
-        for (name, mode) in [
-            ("disk", 0o755),
-            ("disk/upper", 0o755),
-            ("disk/work", 0o700),
-            ("doors", 0o755),
-            ("doors/env", 0o755),
-        ] {
+        for (name, mode) in [("disk", 0o755), ("disk/upper", 0o755), ("disk/work", 0o700)] {
             std::fs::DirBuilder::new()
                 .mode(mode)
                 .create(directory.join(name))?;
         }
-        self.inject_runner(record.id)
-    }
-
-    /// This build's runner, at each start: no snapshot keeps one.
-    pub(crate) fn inject_runner(&self, id: SandboxId) -> std::io::Result<()> {
-        let place = self.home.sandbox(id).join("doors/nacre-runner");
-        match fs_err::remove_file(&place) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        match fs_err::hard_link(&self.programs.runner, &place) {
-            // A very large number of sandboxes on a file system with few links per file.
-            Err(error) if error.kind() == std::io::ErrorKind::TooManyLinks => {
-                fs_err::copy(&self.programs.runner, &place)?;
-                std::fs::set_permissions(
-                    &place,
-                    std::os::unix::fs::PermissionsExt::from_mode(0o711),
-                )
-            }
-            other => other,
-        }
+        Ok(())
     }
 
     /// Takes back a sandbox that never got to run.

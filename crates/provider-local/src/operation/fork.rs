@@ -1,7 +1,7 @@
 use provider::{ProviderError, Runtime, SandboxId, SandboxSpec};
 
 use super::Engine;
-use super::create::Stack;
+use super::create::{MAX_STACK, Stack};
 use crate::home::entries;
 use crate::intent::Intent;
 use crate::layer::{self, LayerId};
@@ -18,36 +18,53 @@ impl Engine {
                 "a fork makes 1 to {MAX_FORKS} sandboxes"
             )));
         }
-        let layer = LayerId::new(&*self.clock);
-        let fork = layer.to_string();
+        let top = LayerId::new(&*self.clock);
         let capturing = Intent::Capture {
             sandbox: id,
-            layer: layer.clone(),
+            layer: top.clone(),
             snapshot: None,
         }
         .declare(&self.home)?;
-        let captured = self.capture(id, &layer);
-        let captured = match captured {
+        let captured = match self.capture(id, &top) {
             Ok(captured) => captured,
             Err(error) => {
-                layer::discard(&self.home, &layer)?;
+                layer::discard(&self.home, &top)?;
                 capturing.done();
                 return Err(error);
             }
         };
+        let origin = &captured.record;
+        let mut layers: Vec<LayerId> = std::iter::once(top.clone())
+            .chain(origin.layers.iter().cloned())
+            .collect();
+        // Forks of forks would grow without end.
+        let layer = if layers.len() > MAX_STACK {
+            LayerId::new(&*self.clock)
+        } else {
+            top.clone()
+        };
+        let fork = layer.to_string();
         let intent = Intent::Fork {
             layer: layer.clone(),
             fork: fork.clone(),
         }
         .declare(&self.home)?;
+        if layer != top {
+            let flattened = self.flatten_into(&layers, &layer);
+            layer::discard(&self.home, &top)?;
+            if let Err(error) = flattened {
+                layer::discard(&self.home, &layer)?;
+                intent.done();
+                capturing.done();
+                return Err(error);
+            }
+            layers = vec![layer.clone()];
+        }
         capturing.done();
         model::failpoint::hit("fork.captured");
-        let origin = &captured.record;
         let spec = spec_of(origin);
         let stack = Stack {
-            layers: std::iter::once(layer.clone())
-                .chain(origin.layers.iter().cloned())
-                .collect(),
+            layers,
             host: origin.host.clone(),
         };
         let mut made = Vec::with_capacity(count);

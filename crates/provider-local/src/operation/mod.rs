@@ -123,8 +123,7 @@ impl Engine {
                 .map(|id| layer::files(&self.home, id).into_string())
                 .collect(),
             disk: directory.join("disk").into_string(),
-            doors: directory.join("doors").into_string(),
-            sys: self.home.path("run/sys").into_string(),
+            runner: self.programs.runner.to_string(),
             binds: if record.host.is_some() {
                 host::binds()
             } else {

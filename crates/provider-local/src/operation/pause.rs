@@ -123,8 +123,6 @@ impl Engine {
         for name in ["keeper.json", "exit.json", "frozen.json"] {
             let _ = fs_err::remove_file(directory.join(name));
         }
-        self.inject_runner(record.id)
-            .doing("injecting the runner")?;
         record.boot = self.new_boot();
         record.save(&self.home)?;
         let keeper = self.keepers.spawn(&self.programs.keeper)?;

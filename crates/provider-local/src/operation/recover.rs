@@ -131,9 +131,7 @@ impl Engine {
                 // Recorded as stopped, perhaps not yet tidied up.
                 Some(record) => {
                     self.release_range_and_name(&record);
-                    for name in ["disk", "doors"] {
-                        crate::trash::put(&self.home, &self.home.sandbox(*sandbox).join(name))?;
-                    }
+                    crate::trash::put(&self.home, &self.home.sandbox(*sandbox).join("disk"))?;
                     Ok(())
                 }
                 None => Ok(()),

@@ -197,13 +197,7 @@ impl Engine {
             layer: layer.clone(),
         }
         .declare(&self.home)?;
-        let flat = || -> Result<(), ProviderError> {
-            let place = layer::prepare(&self.home, &layer)?;
-            let top = merged::open(&self.home, &record.layers).doing("opening the snapshot")?;
-            tree::copy_opened(top, &place).doing("flattening the snapshot")?;
-            layer::seal(&self.home, &layer, &*self.clock)
-        };
-        if let Err(error) = flat() {
+        if let Err(error) = self.flatten_into(&record.layers, &layer) {
             layer::discard(&self.home, &layer)?;
             intent.done();
             return Err(error);
@@ -225,6 +219,18 @@ impl Engine {
         intent.done();
         layer::release(&self.home, &before)?;
         Ok(current)
+    }
+
+    /// A new layer that holds what a stack of them shows.
+    pub(crate) fn flatten_into(
+        &self,
+        stack: &[LayerId],
+        layer: &LayerId,
+    ) -> Result<(), ProviderError> {
+        let place = layer::prepare(&self.home, layer)?;
+        let top = merged::open(&self.home, stack).doing("opening the layers")?;
+        tree::copy_opened(top, &place).doing("flattening the layers")?;
+        layer::seal(&self.home, layer, &*self.clock)
     }
 }
 

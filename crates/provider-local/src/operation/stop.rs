@@ -139,9 +139,7 @@ impl Engine {
         };
         stopped.save(&self.home)?;
         let directory = self.home.sandbox(record.id);
-        for name in ["disk", "doors"] {
-            crate::trash::put(&self.home, &directory.join(name))?;
-        }
+        crate::trash::put(&self.home, &directory.join("disk"))?;
         for name in [
             "keeper.json",
             "exit.json",

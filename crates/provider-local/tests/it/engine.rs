@@ -204,6 +204,106 @@ async fn a_deep_stack_is_flattened_and_is_still_the_same_tree() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_chain_of_forks_does_not_grow_deeper_than_a_stack_may_be() {
+    let home = TestHome::new("fork-chain");
+    let local = home.open();
+    let mut id = bare(&local).await;
+    sh(&local, id, "mkdir /root/dir; echo gone > /root/deleted").await;
+    let mut deepest = 0;
+    for round in 0..70 {
+        let forked = local.fork(id, 1).await.expect("it forks");
+        local.remove(id).await.expect("it is removed");
+        id = forked[0].id;
+        let script = format!("echo {round} > /root/dir/{round}; rm -f /root/deleted");
+        sh(&local, id, &script).await;
+        let layers = local.show(id).await.expect("it is shown").layers;
+        deepest = deepest.max(layers);
+    }
+    assert_eq!(deepest, 64);
+    assert_eq!(
+        sh(&local, id, "ls /root; ls /root/dir | wc -l").await,
+        "dir\n70"
+    );
+    home.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_deleted_but_open_counts_against_the_disk_limit() {
+    let home = TestHome::new("disk-limit-open");
+    let local = home.open();
+    let spec = SandboxSpec {
+        disk: Some(ByteCount::new(4 << 20)),
+        ..SandboxSpec::from(Origin::Bare)
+    };
+    for holds in [
+        "exec 3<> /root/large; rm /root/large; head -c 16M /dev/zero >&3; sleep 600",
+        "head -c 16M /dev/zero > /root/large; exec python3 -c 'import mmap,os,time; \
+         f=open(\"/root/large\",\"r+b\"); m=mmap.mmap(f.fileno(),0); os.remove(\"/root/large\"); f.close(); time.sleep(600)'",
+    ] {
+        let id = local.create(&spec).await.expect("a sandbox").id;
+        let mut holder = ExecSpec::new(["sh", "-c", holds]);
+        holder.detach = true;
+        local.exec(id, holder).await.expect("it starts");
+        until(&local, id, &SandboxState::Paused { kept: Kept::Memory }).await;
+        assert_eq!(
+            local.show(id).await.expect("it is shown").reason.as_deref(),
+            Some("disk_limit")
+        );
+    }
+    home.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_door_is_found_again_by_a_new_keeper() {
+    let home = TestHome::new("door-keeper");
+    let local = home.open();
+    let id = bare(&local).await;
+    drop(local.serve(id, "bell").await.expect("a door"));
+    let keeper = || -> i32 {
+        let path = home.path.join(format!("sandboxes/{id}/keeper.json"));
+        let json: serde_json::Value =
+            serde_json::from_str(&fs_err::read_to_string(path).unwrap()).unwrap();
+        i32::try_from(json["keeper"].as_i64().unwrap()).unwrap()
+    };
+    let first = keeper();
+    let pid = rustix::process::Pid::from_raw(first).unwrap();
+    let flags = rustix::process::PidfdFlags::empty();
+    let killed = rustix::process::pidfd_open(pid, flags).unwrap();
+    rustix::process::pidfd_send_signal(&killed, rustix::process::Signal::KILL).unwrap();
+    let gone = rustix::event::PollFd::new(&killed, rustix::event::PollFlags::IN);
+    rustix::event::poll(&mut [gone], None).unwrap();
+    let mut door = local.serve(id, "bell").await.expect("the door again");
+    local.serve(id, "other").await.expect("a new door");
+    assert_ne!(keeper(), first);
+    let knock = local
+        .exec(
+            id,
+            ExecSpec::new([
+                "python3",
+                "-c",
+                "import socket; s=socket.socket(socket.AF_UNIX); s.connect('/run/nacre/bell'); s.send(b'x')",
+            ]),
+        )
+        .await
+        .expect("it starts");
+    let _visitor = tokio::time::timeout(Duration::from_secs(20), door.accept())
+        .await
+        .expect("somebody comes")
+        .expect("through the door");
+    assert_eq!(knock.finish().await.expect("it ends").exit.code, 0);
+    assert_eq!(
+        sh(
+            &local,
+            id,
+            "ls /run/nacre; touch /run/nacre/x 2>&1 | grep -c Read-only; true"
+        )
+        .await,
+        "bell\nenv\nother\n1"
+    );
+    home.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_flipped_bit_in_a_layer_is_found() {
     let home = TestHome::new("flipped");
     let local = home.open();

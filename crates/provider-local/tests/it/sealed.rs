@@ -219,8 +219,7 @@ async fn the_runner_cannot_be_read_and_no_descriptor_leaks() {
         .await
         .expect("a sandbox")
         .id;
-    let script =
-        "cat /run/nacre/nacre-runner; cat /proc/1/environ; ls /proc/1/fd; ls /proc/self/fd | wc -l";
+    let script = "cat /proc/1/exe; cat /proc/1/environ; ls /proc/1/fd; ls /proc/self/fd | wc -l";
     let finished = local
         .exec(id, ExecSpec::new(["sh", "-c", script]))
         .await

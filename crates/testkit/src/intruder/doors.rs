@@ -14,7 +14,7 @@ pub(crate) const ENV: &str = "/run/nacre/env";
 /// Above the root there is the root; what is mounted read-only cannot be linked or moved out of.
 pub(crate) fn links_and_renames(_: &Facts) -> Outcome {
     let link = c"/tmp/.nacre-intruder-link";
-    let linked = ["/proc/1/exe", "/run/nacre/nacre-runner"].map(|target| {
+    let linked = ["/proc/1/exe", "/run/nacre/env"].map(|target| {
         let target = c_path(target);
         let flags = libc::AT_SYMLINK_FOLLOW;
         let made = sys!(
@@ -110,28 +110,24 @@ pub(crate) fn change_doors(_: &Facts) -> Outcome {
     all(outcomes)
 }
 
-/// The runner's file may be executed and nothing else.
+/// PID 1 is a program of the host: no name leads to it, and what the kernel keeps of it is closed.
 pub(crate) fn runner_program(_: &Facts) -> Outcome {
-    let programs: Vec<PathBuf> = doors()
-        .into_iter()
-        .filter(|path| {
-            fs_err::metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
-        })
-        .collect();
-    if programs.is_empty() {
-        return broke("not tried: there is no program below /run/nacre");
-    }
-    all(programs.iter().flat_map(|path| {
-        [("read", libc::O_RDONLY), ("write", libc::O_WRONLY)].map(|(what, how)| {
-            let opened = sys!(
-                SYS_openat,
-                libc::AT_FDCWD,
-                c_path(path.clone()).as_c_str(),
-                how
-            );
-            (format!("{what} {}", path.display()), denied(opened))
-        })
-    }))
+    let files = doors().into_iter().filter_map(|path| {
+        fs_err::symlink_metadata(&path)
+            .is_ok_and(|found| found.is_file())
+            .then(|| (path.display().to_string(), broke("a file of the host's")))
+    });
+    let opened = [("read", libc::O_RDONLY), ("write", libc::O_WRONLY)].map(|(what, how)| {
+        let opened = sys!(SYS_openat, libc::AT_FDCWD, c"/proc/1/exe", how);
+        (format!("{what} /proc/1/exe"), denied(opened))
+    });
+    let named = match fs_err::read_link("/proc/1/exe") {
+        Ok(name) => broke(name.display().to_string()),
+        Err(error) => held(error.to_string()),
+    };
+    all(files
+        .chain(opened)
+        .chain([("the name of /proc/1/exe".to_owned(), named)]))
 }
 
 /// What the host lends read-only stays as it is.

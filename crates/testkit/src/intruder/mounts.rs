@@ -50,6 +50,33 @@ pub(crate) fn host_mounts(facts: &Facts) -> Outcome {
     }
 }
 
+/// The list of mounts tells where each comes from: from memory or from the sandbox's own disk, and
+/// never from a place of the host, but for the `/usr` that a host lends under that name.
+pub(crate) fn host_places(_: &Facts) -> Outcome {
+    let mounts = fs_err::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    all(mounts.lines().filter_map(|line| {
+        let (place, kind) = line.split_once(" - ")?;
+        let fields: Vec<&str> = place.split(' ').collect();
+        let (root, point) = (*fields.get(3)?, *fields.get(4)?);
+        let kind: Vec<&str> = kind.split(' ').collect();
+        let own = ["tmpfs", "proc", "devpts"].contains(kind.first()?);
+        let overlay = kind.first() == Some(&"overlay")
+            && kind.get(2)?.split(',').all(|option| {
+                !["lowerdir", "upperdir", "workdir"]
+                    .iter()
+                    .any(|name| option.starts_with(name))
+                    || ["lowerdir+=/", "upperdir=/upper", "workdir=/work"].contains(&option)
+            });
+        let lent = root == "/usr" && point == "/usr";
+        let outcome = if own || (overlay && root == "/") || lent {
+            held("no place of the host")
+        } else {
+            broke(line)
+        };
+        Some((point.to_owned(), outcome))
+    }))
+}
+
 /// Outside, a success must not reach the host's mounts. Inside, making the namespace is refused
 /// like everything else, and that is as well.
 fn keep_private(facts: &Facts) -> Result<(), Outcome> {

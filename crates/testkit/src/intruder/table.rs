@@ -79,6 +79,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = attempts! {
     "proc-and-sys/own-control-group" Nothing proc_and_sys::own_control_group;
 
     "mounts/host-mounts" Nothing mounts::host_mounts;
+    "mounts/host-places" Inside mounts::host_places;
     "mounts/mount-new" Nothing mounts::mount_new;
     "mounts/bind-over-etc" Nothing mounts::bind_over_etc;
     "mounts/remount-writable" Nothing mounts::remount_writable;

@@ -353,6 +353,51 @@ mod tests {
         );
     }
 
+    /// Somebody swaps a directory of ours for a link while we write into it.
+    #[test]
+    fn a_directory_that_turns_into_a_link_meanwhile_is_not_followed() {
+        let place = Place::new();
+        let (tree, outside) = (
+            place.root.path().join("into/tree"),
+            place.root.path().join("outside"),
+        );
+        fs_err::create_dir_all(tree.join("sub")).unwrap();
+        fs_err::os::unix::fs::symlink(&outside, tree.join("trap")).unwrap();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let (mut written, mut refused) = (0, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let _ = rustix::fs::renameat_with(
+                        rustix::fs::CWD,
+                        tree.join("sub").as_std_path(),
+                        rustix::fs::CWD,
+                        tree.join("trap").as_std_path(),
+                        rustix::fs::RenameFlags::EXCHANGE,
+                    );
+                }
+            });
+            for round in 0..4000 {
+                let name = format!("sub/{}", round % 7);
+                match place.unpack(vec![
+                    directory(""),
+                    directory("sub"),
+                    file(&name),
+                    data("x"),
+                ]) {
+                    Ok(_) => written += 1,
+                    Err(_) => refused += 1,
+                }
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert!(place.outside_is_empty());
+        assert!(
+            written > 0 && refused > 0,
+            "{written} written, {refused} refused"
+        );
+    }
+
     #[test]
     fn paths_that_lead_elsewhere_are_refused() {
         for path in ["../x", "a/../../x", "/etc/x", "a//b", ".", "a/.", "x\0y"] {

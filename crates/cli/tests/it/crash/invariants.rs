@@ -156,8 +156,8 @@ impl Stage {
         wrong
     }
 
-    /// Cgroups and keepers are those of living sandboxes, and no sandbox lives whose record says
-    /// that it does not.
+    /// Cgroups, keepers, runners and namespaces are those of living sandboxes, and no sandbox lives
+    /// whose record says that it does not.
     fn loose_processes(&self, records: &[(String, Value)]) -> Vec<String> {
         let living: Vec<&String> = records
             .iter()
@@ -167,20 +167,25 @@ impl Stage {
             })
             .map(|(id, _)| id)
             .collect();
-        let keepers: Vec<Process> = living
-            .iter()
-            .filter_map(|id| self.processes(id).and_then(|(keeper, _)| keeper))
-            .collect();
+        let (keepers, runners): (Vec<Option<Process>>, Vec<Process>) =
+            living.iter().filter_map(|id| self.processes(id)).unzip();
         let mut wrong = Vec::new();
         for cgroup in self.cgroups() {
             if !living.iter().any(|id| cgroup.ends_with(id.as_str())) {
                 wrong.push(format!("a cgroup without its sandbox: {cgroup}"));
             }
         }
-        for keeper in running_from(&self.home("bin").into_string()) {
-            if !keepers.contains(&keeper) {
-                wrong.push(format!("a keeper of nobody: {keeper:?}"));
+        // A namespace lives as long as somebody is in it or holds it.
+        let mut namespaces: Vec<String> = runners.iter().flat_map(|r| r.namespaces()).collect();
+        let ourselves = i32::try_from(std::process::id()).unwrap();
+        namespaces.extend(Process::find(ourselves).unwrap().namespaces());
+        for process in running_from(&self.home("bin").into_string()) {
+            if !keepers.contains(&Some(process)) && !runners.contains(&process) {
+                wrong.push(format!("a keeper or runner of nobody: {process:?}"));
             }
+            let loose = process.namespaces();
+            let loose = loose.iter().filter(|one| !namespaces.contains(one));
+            wrong.extend(loose.map(|one| format!("{process:?} holds {one} of nobody")));
         }
         wrong
     }

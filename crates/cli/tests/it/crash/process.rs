@@ -42,6 +42,38 @@ impl Process {
         })
     }
 
+    /// Every namespace that it is in or holds open.
+    pub(super) fn namespaces(self) -> Vec<String> {
+        let links = |directory: &str| -> Vec<String> {
+            let entries = fs_err::read_dir(format!("/proc/{}/{directory}", self.pid));
+            entries
+                .into_iter()
+                .flatten()
+                .flatten()
+                .filter_map(|entry| {
+                    fs_err::read_link(entry.path())
+                        .ok()?
+                        .into_os_string()
+                        .into_string()
+                        .ok()
+                })
+                .collect()
+        };
+        let is_one = |link: &String| {
+            ["user", "mnt", "pid", "ipc", "uts", "net", "cgroup", "time"]
+                .iter()
+                .any(|kind| {
+                    link.strip_prefix(kind)
+                        .is_some_and(|rest| rest.starts_with(":["))
+                })
+        };
+        [links("ns"), links("fd")]
+            .concat()
+            .into_iter()
+            .filter(is_one)
+            .collect()
+    }
+
     /// As `kill -9`, and waits until it is gone.
     pub(super) fn kill(self) {
         self.signal(Signal::KILL);
@@ -51,7 +83,7 @@ impl Process {
     }
 }
 
-/// Every process whose program lies below a directory: a home's keepers.
+/// Every process whose program lies below a directory: a home's keepers and runners.
 pub(super) fn running_from(directory: &str) -> Vec<Process> {
     running(|pid| {
         fs_err::read_link(format!("/proc/{pid}/exe"))
