@@ -14,6 +14,7 @@ mod api;
 mod cgroup;
 mod claim;
 pub mod doctor;
+mod egress;
 mod embedded;
 mod error;
 mod guest;
@@ -34,6 +35,9 @@ mod timing;
 mod trash;
 mod tree;
 
+pub use crate::egress::EgressSettings;
+pub use ::egress::log::{Record as EgressRecord, Verdict as EgressVerdict};
+pub use ::egress::policy::{Rule as EgressRule, RuleError as EgressRuleError};
 pub use api::{Collected, Details, SnapshotInfo, Usage, UsagePart, Verified};
 pub use cgroup::{Controller, Layout};
 pub use doctor::{Finding, FindingStatus, Fix};

@@ -10,6 +10,7 @@ use provider::{
 use serde::{Deserialize, Serialize};
 use wire::keeper::{Exit, Running};
 
+use crate::egress::Grant;
 use crate::home::{Home, read_json, write_json};
 use crate::intent::Intent;
 use crate::layer::LayerId;
@@ -34,6 +35,9 @@ pub(crate) struct Record {
     pub(crate) disk: Option<u64>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) network: Network,
+    /// What it may reach, where it has a way out.
+    #[serde(default)]
+    pub(crate) egress: Option<Grant>,
     pub(crate) forwards: Vec<Forward>,
     pub(crate) state: State,
     /// The fork operation that made it, so that half a fork can be undone.

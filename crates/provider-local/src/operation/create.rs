@@ -1,10 +1,10 @@
 use std::os::unix::fs::DirBuilderExt as _;
 
 use model::Id;
-use provider::{Network, Origin, ProviderError, Runtime, SandboxId, SandboxSpec};
+use provider::{Origin, ProviderError, Runtime, SandboxId, SandboxSpec};
 
 use super::Engine;
-use crate::claim;
+use crate::egress::Grant;
 use crate::error::Doing as _;
 use crate::intent::Intent;
 use crate::keeper::{Children, Waiting};
@@ -12,6 +12,7 @@ use crate::layer::LayerId;
 use crate::record::{Record, State};
 use crate::rootfs::{self, host};
 use crate::snapshot::SnapshotRecord;
+use crate::{claim, egress};
 
 /// A guard against fork bombs for those who set no limit.
 const DEFAULT_PIDS: u64 = 4096;
@@ -23,6 +24,8 @@ pub(super) const MAX_STACK: usize = 64;
 pub(crate) struct Stack {
     pub(crate) layers: Vec<LayerId>,
     pub(crate) host: Option<String>,
+    /// A fork may reach what its origin may, whatever the configuration says by now.
+    pub(crate) egress: Option<Grant>,
 }
 
 impl Engine {
@@ -51,6 +54,7 @@ impl Engine {
                 Ok(Stack {
                     layers: vec![layer],
                     host: Some(host::fingerprint()),
+                    egress: None,
                 })
             }
             Origin::Rootfs(path) => {
@@ -58,6 +62,7 @@ impl Engine {
                 Ok(Stack {
                     layers: vec![layer],
                     host: None,
+                    egress: None,
                 })
             }
             Origin::Snapshot(id) => {
@@ -77,6 +82,7 @@ impl Engine {
                 Ok(Stack {
                     layers: snapshot.layers,
                     host: snapshot.host,
+                    egress: None,
                 })
             }
         }
@@ -174,6 +180,7 @@ impl Engine {
             disk: spec.disk.map(model::ByteCount::bytes),
             env: spec.env.clone(),
             network: spec.network,
+            egress: stack.egress.or_else(|| self.egress.grant(spec)),
             forwards: spec.forwards.clone(),
             // So it is called once the intent to make it is gone; until then nobody sees it.
             state: State::Running,
@@ -207,6 +214,11 @@ impl Engine {
             std::fs::DirBuilder::new()
                 .mode(mode)
                 .create(directory.join(name))?;
+        }
+        if record.egress.is_some() {
+            std::fs::DirBuilder::new()
+                .mode(0o700)
+                .create(directory.join(super::EGRESS_LOG))?;
         }
         Ok(())
     }
@@ -242,9 +254,7 @@ fn validate(spec: &SandboxSpec) -> Result<(), ProviderError> {
     if spec.runtime == Runtime::Runsc {
         return refuse("this build has no gVisor runtime; use --runtime native".to_owned());
     }
-    if spec.network == Network::Proxy {
-        return refuse("this build has no egress proxy; use --net none".to_owned());
-    }
+    egress::validate(spec)?;
     if spec.memory.is_some_and(|m| m.bytes() < 4 << 20) {
         return refuse("a sandbox needs at least 4M of memory".to_owned());
     }
