@@ -93,11 +93,10 @@ fn class_v4(address: Ipv4Addr) -> Option<Class> {
         [100, 64..=127, ..] => Class::Shared,
         [127, ..] => Class::Loopback,
         [169, 254, ..] => Class::LinkLocal,
-        [192, 0, 0, _] | [192, 88, 99, _] => Class::Reserved,
         [198, 18 | 19, ..] => Class::Benchmarking,
         [224..=239, ..] => Class::Multicast,
         [255, 255, 255, 255] => Class::Broadcast,
-        [240..=255, ..] => Class::Reserved,
+        [192, 0, 0, _] | [192, 88, 99, _] | [240..=255, ..] => Class::Reserved,
         _ => return None,
     })
 }
@@ -134,16 +133,16 @@ fn class_v6(address: Ipv6Addr) -> Option<Class> {
 fn hidden_v4(s: [u16; 8]) -> Option<Vec<Ipv4Addr>> {
     let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match s {
-        // Compatible, mapped, translated and behind NAT64.
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
-        | [0, 0, 0, 0, 0xffff, 0, high, low]
-        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(vec![v4(high, low)]),
-        [0x2002, high, low, ..] => Some(vec![v4(high, low)]),
+        // Teredo names a server and, turned over, a client.
         [0x2001, 0, server_high, server_low, _, _, high, low] => {
             Some(vec![v4(server_high, server_low), v4(!high, !low)])
         }
-        // ISATAP, under any prefix.
-        [0x2000..=0x3fff, _, _, _, 0 | 0x200, 0x5efe, high, low] => Some(vec![v4(high, low)]),
+        // Compatible, mapped, translated, behind NAT64, 6to4, and ISATAP under any prefix.
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..]
+        | [0x2000..=0x3fff, _, _, _, 0 | 0x200, 0x5efe, high, low] => Some(vec![v4(high, low)]),
         _ => None,
     }
 }

@@ -113,23 +113,23 @@ pub(crate) async fn exchange(client: &mut Side, server: &mut Side, order: Order<
     let (to, answers) = (&server.stream, &mut server.buffer);
     let mut answering = pin!(answer(to, answers, from, &order, &counts));
     if !has_body {
-        return concluded(answering.await, &order, &counts, true);
+        return concluded(&answering.await, &order, &counts, true);
     }
     let mut sending = pin!(send(from, unread, to, &order, &counts));
     tokio::select! {
         biased;
         sent = &mut sending => match sent {
-            Ok(()) => concluded(answering.await, &order, &counts, true),
+            Ok(()) => concluded(&answering.await, &order, &counts, true),
             // It may have said why it does not want the rest.
-            Err(Gone::To) => concluded(answering.await, &order, &counts, false),
+            Err(Gone::To) => concluded(&answering.await, &order, &counts, false),
             Err(Gone::From) => Exchanged::Broken { carried: counts.carried() },
         },
-        answered = &mut answering => concluded(answered, &order, &counts, false),
+        answered = &mut answering => concluded(&answered, &order, &counts, false),
     }
 }
 
 fn concluded(
-    answered: Result<Answered, Fault>,
+    answered: &Result<Answered, Fault>,
     order: &Order<'_>,
     counts: &Counts,
     sent_whole: bool,
@@ -138,8 +138,8 @@ fn concluded(
     match answered {
         Ok(Answered { keeps, framed }) => Exchanged::Done {
             carried: counts.carried(),
-            reusable: keeps && framed && sent_whole,
-            close: !framed || !sent_whole || wants_close(order.request),
+            reusable: *keeps && *framed && sent_whole,
+            close: !*framed || !sent_whole || wants_close(order.request),
         },
         // A body that was sent in part cannot be sent again.
         Err(Fault::Silent) if order.request.body == Body::None => Exchanged::Unanswered,

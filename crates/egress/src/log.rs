@@ -146,8 +146,13 @@ impl Log {
             bytes_out: 0,
             ms: 0,
         });
-        state.write_if_many();
-        self.waiting.notify_one();
+        // A refusal is looked for as soon as it was seen, and has no end that could come with it.
+        if verdict == Verdict::Allowed {
+            state.write_if_many();
+            self.waiting.notify_one();
+        } else {
+            state.write();
+        }
         number
     }
 
@@ -324,9 +329,9 @@ mod tests {
         let log = scratch.log();
         let short = log.decided(Verdict::Allowed, decision("short"));
         log.closed(short, decision("short"), CARRIED);
-        let long = log.decided(Verdict::Allowed, decision("long"));
+        let lasting = log.decided(Verdict::Allowed, decision("long"));
         log.write();
-        log.closed(long, decision("long"), CARRIED);
+        log.closed(lasting, decision("long"), CARRIED);
         log.write();
         let records = read(&scratch.0).expect("it is read");
         let told: Vec<_> = records

@@ -42,3 +42,4 @@ pub use api::{Collected, Details, SnapshotInfo, Usage, UsagePart, Verified};
 pub use cgroup::{Controller, Layout};
 pub use doctor::{Finding, FindingStatus, Fix};
 pub use local::{Config, Local};
+pub use wire::keeper::EGRESS_PORT;

@@ -88,11 +88,11 @@ impl Chunked {
                     digits: digits + 1,
                 }
             }
-            (State::Size { value, digits: 1.. }, b';') => State::Extension { value },
+            (State::Size { value, digits: 1.. }, b';')
+            | (State::Extension { value }, b'\t' | b' '..=b'~') => State::Extension { value },
             (State::Size { value, digits: 1.. } | State::Extension { value }, b'\r') => {
                 State::SizeEnd { value }
             }
-            (State::Extension { value }, b'\t' | b' '..=b'~') => State::Extension { value },
             (State::SizeEnd { value: 0 }, b'\n') => {
                 self.length = 0;
                 State::TrailerStart

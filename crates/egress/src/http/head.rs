@@ -199,7 +199,7 @@ pub fn parse_response(head: &[u8]) -> Result<Response<'_>, HeadError> {
         .and_then(|text| text.parse().ok())
         .filter(|status| (100..600).contains(status))
         .ok_or(HeadError::FirstLine)?;
-    if !reason.is_empty() && reason[0] != b' ' || !reason.iter().all(is_value_byte) {
+    if !reason.is_empty() && reason[0] != b' ' || !reason.iter().copied().all(is_value_byte) {
         return Err(HeadError::FirstLine);
     }
     let fields = parse_fields(fields)?;
@@ -376,7 +376,7 @@ fn parse_field(line: &[u8]) -> Result<(&[u8], &[u8]), HeadError> {
     if !is_token(name) {
         return Err(HeadError::FieldName);
     }
-    if !value.iter().all(is_value_byte) {
+    if !value.iter().copied().all(is_value_byte) {
         return Err(HeadError::FieldValue);
     }
     Ok((name, value))
@@ -398,8 +398,8 @@ fn is_token(text: &[u8]) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }
 
-fn is_value_byte(byte: &u8) -> bool {
-    *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f)
+fn is_value_byte(byte: u8) -> bool {
+    byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
 
 #[cfg(test)]

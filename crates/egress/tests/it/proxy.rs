@@ -152,7 +152,7 @@ async fn each_request_of_a_connection_is_checked() {
         .await;
     assert!(answer.contains("GET /1 "), "{answer}");
     assert!(answer.contains("GET /2 "), "{answer}");
-    assert!(answer.contains("reason=not-listed"), "{answer}");
+    assert!(answer.contains("reason=port-not-listed"), "{answer}");
     assert!(!answer.contains("GET /4 "), "{answer}");
     assert_eq!(world.asked(), ["a.example"], "one connection for both");
 }
@@ -196,13 +196,13 @@ async fn bodies_of_every_kind_are_carried() {
         let _ = stream.write_all(answer).await;
     })
     .await;
-    let post = |path: &str, field: &str, body: &str| {
+    let posted = |path: &str, field: &str, body: &str| {
         format!(
             "POST http://a.example:{port}/{path} HTTP/1.1\r\nConnection: close\r\n{field}\r\n\r\n{body}"
         )
     };
     let answer = world
-        .ask(post(
+        .ask(posted(
             "length",
             "Content-Length: 100000",
             &"x".repeat(100_000),
@@ -213,7 +213,7 @@ async fn bodies_of_every_kind_are_carried() {
         "{answer}"
     );
     let answer = world
-        .ask(post(
+        .ask(posted(
             "chunks",
             "Transfer-Encoding: chunked",
             "5\r\nhello\r\n0\r\n\r\n",
@@ -224,7 +224,7 @@ async fn bodies_of_every_kind_are_carried() {
         answer.ends_with("Connection: close\r\n\r\nuntil the end"),
         "{answer}"
     );
-    let answer = world.ask(post("none", "Content-Length: 0", "")).await;
+    let answer = world.ask(posted("none", "Content-Length: 0", "")).await;
     assert!(
         answer.starts_with("HTTP/1.1 204 No Content\r\n"),
         "{answer}"

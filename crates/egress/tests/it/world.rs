@@ -20,22 +20,12 @@ pub(crate) struct World {
     others: Vec<World>,
 }
 
+#[derive(Default)]
 pub(crate) struct Setup<'a> {
     pub(crate) allow: &'a [&'a str],
     pub(crate) private: &'a [&'a str],
     pub(crate) upstream: Option<String>,
     pub(crate) limits: Limits,
-}
-
-impl Default for Setup<'_> {
-    fn default() -> Self {
-        Self {
-            allow: &[],
-            private: &[],
-            upstream: None,
-            limits: Limits::default(),
-        }
-    }
 }
 
 impl World {

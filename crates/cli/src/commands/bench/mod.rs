@@ -4,6 +4,7 @@
 //! rounds; [`report`] says what was found and whether it is what was asked for.
 
 mod census;
+mod egress;
 mod interrupt;
 mod machine;
 mod operations;
@@ -33,6 +34,8 @@ use crate::error::CommandError;
 pub(crate) enum Command {
     /// How long sandboxes take on this machine, beside bubblewrap, runc and others
     Sandbox(Arguments),
+    /// How much a sandbox's way out carries, beside no proxy and beside nginx
+    Egress(egress::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -117,7 +120,13 @@ impl Operation {
 }
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
-    let Command::Sandbox(arguments) = command;
+    let arguments = match command {
+        Command::Sandbox(arguments) => arguments,
+        Command::Egress(arguments) => {
+            egress::run(app, &arguments).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let interrupt = Interrupt::listen()?;
     let configured = config::load()?.local;
     let place = Place::make(arguments.home.as_deref().unwrap_or(&configured.home))?;
