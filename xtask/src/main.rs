@@ -8,6 +8,7 @@
 
 mod command;
 mod directions;
+mod drivers;
 mod generated;
 mod long_files;
 mod report;

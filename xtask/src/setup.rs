@@ -22,6 +22,7 @@ const TEST: &[(&str, &str)] = &[
     ("crun", "crun"),
     ("setcap", "libcap2-bin"),
     ("setfattr", "attr"),
+    ("mkfs.xfs", "xfsprogs"),
 ];
 
 /// A cargo tool: its program, its crate, and the version that is installed where the machine has

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
-use model::{Redactor, SnapshotId, SystemClock, Timestamp};
+use model::{ByteCount, Redactor, SnapshotId, SystemClock, Timestamp};
 use provider::{
     Alive, Capabilities, Capability, Door, Endpoints, Ensured, Exec, ExecSpec, Expected,
     FileStream, Health, Isolation, Limits, Origin, Provider, ProviderError, Receipt, Resumed,
@@ -23,7 +23,7 @@ use crate::keeper::Children;
 use crate::netns::{self, Pool};
 use crate::operation::Engine;
 use crate::record::{Record, process};
-use crate::{claim, embedded};
+use crate::{Moved, claim, embedded, image, subvolume};
 
 /// Above what container tools and systemd hand out.
 const FIRST_ID: u32 = 0x7000_0000;
@@ -96,7 +96,11 @@ impl Local {
                 memory: limit(&layout.memory),
                 pids: limit(&layout.pids),
                 cpu: limit(&layout.cpu),
-                disk: Strength::Watched,
+                disk: if subvolume::has_quota(home.root()) {
+                    Strength::Hard
+                } else {
+                    Strength::Watched
+                },
             },
             isolation: Isolation::SharedKernel,
         };
@@ -117,6 +121,18 @@ impl Local {
             capabilities: Arc::new(capabilities),
             streams: TaskTracker::new(),
         })
+    }
+
+    /// Moves the store of a home without living sandboxes onto a btrfs in a file of its own.
+    /// `progress` gets a line for each step.
+    pub fn move_onto_btrfs(
+        config: &Config,
+        size: ByteCount,
+        progress: &dyn Fn(&str),
+    ) -> Result<Moved, ProviderError> {
+        // Finishes what others left half-made; what is moved is consistent.
+        drop(Self::open(config)?);
+        image::move_onto(&config.home, size, progress)
     }
 
     /// Makes ready what a burst of creates will want. For processes that stay.

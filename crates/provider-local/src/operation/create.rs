@@ -203,12 +203,7 @@ impl Engine {
     pub(crate) fn furnish(&self, record: &Record) -> std::io::Result<()> {
         let directory = self.home.sandbox(record.id);
         std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
-        for (name, mode) in [("disk", 0o755), ("disk/upper", 0o755), ("disk/work", 0o700)] {
-            std::fs::DirBuilder::new()
-                .mode(mode)
-                .create(directory.join(name))?;
-        }
-        Ok(())
+        crate::disk::make(&directory.join("disk"), record.disk)
     }
 
     /// Takes back a sandbox that never got to run.

@@ -42,6 +42,7 @@ use wire::keeper::{Launch, Reply, Request, Start};
 
 use crate::cgroup::{Group, Layout, Limits};
 use crate::claim::{IDS_PER_SANDBOX, Ranges};
+use crate::disk;
 use crate::embedded::Programs;
 use crate::error::Doing as _;
 use crate::home::Home;
@@ -146,7 +147,9 @@ impl Engine {
             shm_bytes: record
                 .memory
                 .map_or(256 << 20, |memory| (memory / 2).max(1 << 20)),
-            disk_limit: record.disk,
+            disk_limit: record
+                .disk
+                .filter(|_| !disk::keeps_limit(&directory.join("disk"))),
             to_disk_after_ms: u64::try_from(self.to_disk_after.as_millis()).unwrap_or(u64::MAX),
             config: guest::Config {
                 sandbox: record.id.to_string(),
