@@ -77,7 +77,7 @@ async fn a_sandbox_gets_no_more_disk_than_its_limit_or_is_frozen_over_it() {
         let words = sh(
             &local,
             id,
-            "head -c 16M /dev/zero > /root/large 2>&1 || echo refused; rm /root/large; echo > /root/small",
+            "head -c 16M /dev/zero 2>&1 > /root/large || echo refused; rm /root/large; echo > /root/small",
         )
         .await;
         assert!(
