@@ -28,6 +28,7 @@ mod netns;
 mod operation;
 mod record;
 mod rootfs;
+mod runtime;
 mod snapshot;
 mod sys;
 mod timing;
