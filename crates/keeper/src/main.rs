@@ -12,12 +12,14 @@
 //! freezes and thaws, ends the sandbox and tells when its disk is unmounted, holds the doors and
 //! forwards, and watches the disk limit. Commands and files go straight from `nacre` to the runner.
 
+mod capabilities;
 mod cgroup;
 mod disk;
 mod forward;
 mod inside;
 mod launch;
 mod mounts;
+mod runsc;
 mod sandbox;
 mod serve;
 mod shown;

@@ -32,6 +32,16 @@ pub(crate) fn clone_tree(
     Ok(tree)
 }
 
+/// File systems without id-mapped mounts show the host's owners, which inside are nobody.
+pub(crate) fn clone_for_ids(path: &str, attributes: u64, users: &OwnedFd) -> io::Result<OwnedFd> {
+    match clone_tree(path, attributes, Some(users)) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            clone_tree(path, attributes, None)
+        }
+        other => other,
+    }
+}
+
 /// A detached copy of one file or directory of a mount we hold.
 pub(crate) fn clone_within(
     directory: impl AsFd,
@@ -230,7 +240,7 @@ pub(crate) fn open_beneath(root: &OwnedFd, path: &str) -> io::Result<OwnedFd> {
     )?)
 }
 
-fn make_directories(root: &OwnedFd, path: &str) -> io::Result<()> {
+pub(crate) fn make_directories(root: &OwnedFd, path: &str) -> io::Result<()> {
     for (end, _) in path.match_indices('/').chain([(path.len(), "")]) {
         let (parent, name) = path[..end].rsplit_once('/').unwrap_or((".", &path[..end]));
         match mkdirat(open_beneath(root, parent)?, name, Mode::from(0o755)) {

@@ -30,6 +30,7 @@ mod netns;
 mod operation;
 mod record;
 mod rootfs;
+mod runtime;
 mod snapshot;
 mod subvolume;
 mod sys;

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use camino::Utf8PathBuf;
 use model::{Boot, Id, SnapshotId, Timestamp};
-use provider::{
-    Forward, Isolation, Kept, Network, ProviderError, Runtime, Sandbox, SandboxId, SandboxState,
-};
+use provider::{Forward, Kept, Network, ProviderError, Runtime, Sandbox, SandboxId, SandboxState};
 use serde::{Deserialize, Serialize};
 use wire::keeper::{Exit, Running};
 
 use crate::home::{Home, read_json, write_json};
 use crate::intent::Intent;
 use crate::layer::LayerId;
+use crate::runtime;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -34,6 +33,8 @@ pub(crate) struct Record {
     pub(crate) disk: Option<u64>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) network: Network,
+    #[serde(default)]
+    pub(crate) runtime: Runtime,
     pub(crate) forwards: Vec<Forward>,
     pub(crate) state: State,
     /// The fork operation that made it, so that half a fork can be undone.
@@ -127,8 +128,8 @@ impl Record {
             key: self.key.clone(),
             state: self.observe(home),
             generation: self.generation,
-            runtime: Runtime::Native,
-            isolation: Isolation::SharedKernel,
+            runtime: self.runtime,
+            isolation: runtime::isolation(self.runtime),
             labels: self.labels.clone(),
             created_at: self.created_at,
             expires_at: None,

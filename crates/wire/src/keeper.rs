@@ -28,6 +28,8 @@ pub struct Launch {
     pub disk: String,
     /// The program that becomes PID 1.
     pub runner: String,
+    #[serde(default)]
+    pub runtime: Runtime,
     /// Host directories to be seen inside, read-only: host path and path inside.
     pub binds: Vec<(String, String)>,
     /// Who it is: content to lay over files that the root file system has, by their path inside.
@@ -44,6 +46,17 @@ pub struct Launch {
     /// A frozen sandbox is ended, its disk kept, after this long.
     pub to_disk_after_ms: u64,
     pub config: guest::Config,
+}
+
+/// What runs the processes of a sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Runtime {
+    /// The host's kernel.
+    #[default]
+    Native,
+    /// gVisor, whose program is at this path.
+    Runsc { program: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +106,7 @@ pub fn is_door_name(name: &str) -> bool {
             b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.')
         })
         && !name.starts_with('.')
-        && !matches!(name, "env" | "nacre")
+        && !matches!(name, "env" | "nacre" | "boot")
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,7 +122,7 @@ pub enum Reply {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launched {
-    /// PID 1 of the sandbox, as the host counts.
+    /// PID 1 of the sandbox, as the host counts; under gVisor, the process that all others end with.
     pub pid: i32,
 }
 

@@ -11,6 +11,7 @@ use crate::keeper::{Children, Waiting};
 use crate::layer::LayerId;
 use crate::record::{Record, State};
 use crate::rootfs::{self, host};
+use crate::runtime;
 use crate::snapshot::SnapshotRecord;
 
 /// A guard against fork bombs for those who set no limit.
@@ -174,6 +175,7 @@ impl Engine {
             disk: spec.disk.map(model::ByteCount::bytes),
             env: spec.env.clone(),
             network: spec.network,
+            runtime: spec.runtime,
             forwards: spec.forwards.clone(),
             // So it is called once the intent to make it is gone; until then nobody sees it.
             state: State::Running,
@@ -234,8 +236,11 @@ fn validate(spec: &SandboxSpec) -> Result<(), ProviderError> {
             );
         }
     }
-    if spec.runtime == Runtime::Runsc {
-        return refuse("this build has no gVisor runtime; use --runtime native".to_owned());
+    if spec.runtime == Runtime::Runsc && runtime::runsc().is_none() {
+        return refuse(
+            "gVisor's runsc is not on this machine: `nacre doctor --fix` installs it, or use --runtime native"
+                .to_owned(),
+        );
     }
     if spec.network == Network::Proxy {
         return refuse("this build has no egress proxy; use --net none".to_owned());

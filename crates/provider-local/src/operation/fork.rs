@@ -1,4 +1,4 @@
-use provider::{ProviderError, Runtime, SandboxId, SandboxSpec};
+use provider::{ProviderError, SandboxId, SandboxSpec};
 
 use super::Engine;
 use super::create::{MAX_STACK, Stack};
@@ -111,7 +111,7 @@ fn spec_of(record: &Record) -> SandboxSpec {
         env: record.env.clone(),
         labels: record.labels.clone(),
         network: record.network,
-        runtime: Runtime::Native,
+        runtime: record.runtime,
         forwards: record.forwards.clone(),
         lifetime: None,
     }

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::{Boot, Clock, Id};
-use provider::{Network, ProviderError, SandboxId};
+use provider::{Network, ProviderError, Runtime, SandboxId};
 use wire::guest;
 use wire::keeper::{Launch, Reply, Request, Start};
 
@@ -51,6 +51,7 @@ use crate::layer;
 use crate::netns::Pool;
 use crate::record::{Record, State, process};
 use crate::rootfs::host;
+use crate::runtime;
 
 /// Everything an operation needs.
 #[derive(Debug, Clone)]
@@ -125,6 +126,7 @@ impl Engine {
                 .collect(),
             disk: directory.join("disk").into_string(),
             runner: self.programs.runner.to_string(),
+            runtime: runtime_of(record),
             binds: if record.host.is_some() {
                 host::binds()
             } else {
@@ -156,6 +158,8 @@ impl Engine {
                 generation: record.generation,
                 boot: record.boot.to_string(),
                 env: environment(&record.env),
+                listen: None,
+                scaffold: Vec::new(),
             },
             dir: directory.into_string(),
         }
@@ -216,6 +220,16 @@ impl Engine {
         crate::cgroup::end(&self.cgroups(record))?;
         self.keepers.join(record.id);
         Ok(ended)
+    }
+}
+
+fn runtime_of(record: &Record) -> wire::keeper::Runtime {
+    match record.runtime {
+        Runtime::Native => wire::keeper::Runtime::Native,
+        Runtime::Runsc => wire::keeper::Runtime::Runsc {
+            // Removed since: whoever starts it says so, and what runs needs it no more.
+            program: runtime::runsc().map_or_else(|| "runsc".to_owned(), String::from),
+        },
     }
 }
 

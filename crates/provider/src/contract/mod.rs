@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Capability, Origin, Provider};
+use crate::{Capability, Origin, Provider, Runtime};
 
 pub use plant::plant;
 pub use world::World;
@@ -47,6 +47,11 @@ pub trait Harness: Send + Sync {
 
     /// What sandboxes start from. The probe is in it, at [`Harness::probe`]; see [`plant`].
     async fn origin(&self) -> Origin;
+
+    /// What the suite's sandboxes run under.
+    fn runtime(&self) -> Runtime {
+        Runtime::Native
+    }
 
     fn probe(&self) -> &[u8] {
         crate::probe::PATH.as_bytes()
