@@ -16,6 +16,7 @@ use wire::keeper::{Reply, Request};
 
 use crate::cgroup::{Group, Layout};
 use crate::claim::Ranges;
+use crate::egress::EgressSettings;
 use crate::error::Doing as _;
 use crate::guest::Guest;
 use crate::home::Home;
@@ -40,6 +41,7 @@ pub struct Config {
     pub ranges: u32,
     /// A frozen sandbox goes to disk after this long.
     pub to_disk_after: Duration,
+    pub egress: EgressSettings,
 }
 
 impl Config {
@@ -49,6 +51,7 @@ impl Config {
             first_id: FIRST_ID,
             ranges: RANGES,
             to_disk_after: TO_DISK_AFTER,
+            egress: EgressSettings::default(),
         }
     }
 }
@@ -94,6 +97,7 @@ impl Local {
             networks: Pool::new(),
             keepers: Arc::new(Children::default()),
             to_disk_after: config.to_disk_after,
+            egress: Arc::new(config.egress.clone()),
             home,
         };
         engine.recover()?;

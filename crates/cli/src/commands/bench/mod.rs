@@ -4,6 +4,7 @@
 //! rounds; [`report`] says what was found and whether it is what was asked for.
 
 mod census;
+mod egress;
 mod interrupt;
 mod machine;
 mod operations;
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Sandbox(Arguments),
     /// Snapshots, stops and forks on each file system that this machine can make
     Storage(storage::Arguments),
+    /// How much a sandbox's way out carries, beside no proxy and beside nginx
+    Egress(egress::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -127,6 +130,10 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
     let arguments = match command {
         Command::Sandbox(arguments) => arguments,
         Command::Storage(arguments) => return storage::run(app, &arguments),
+        Command::Egress(arguments) => {
+            egress::run(app, &arguments).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
     };
     let interrupt = Interrupt::listen()?;
     let configured = config::load()?.local;
