@@ -11,6 +11,7 @@ use figment::providers::{Env, Format as _, Serialized, Toml};
 use figment::{Figment, Metadata, Source};
 use model::Secret;
 use provider_local::EgressSettings;
+use provider_local::doctor::Surroundings;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CommandError;
@@ -302,6 +303,19 @@ fn path_variable(name: &str) -> Result<Option<Utf8PathBuf>, CommandError> {
     let path = Utf8PathBuf::from_path_buf(path)
         .map_err(|path| CommandError::usage(format!("{name} is not UTF-8: {}", path.display())))?;
     Ok(Some(path))
+}
+
+/// What the doctor is told of this user and their environment.
+pub(crate) fn surroundings(config: &Config) -> Result<Surroundings, CommandError> {
+    let value = |name: &&str| {
+        let value = variable(name)?.into_string().ok()?;
+        Some(((*name).to_owned(), value))
+    };
+    Ok(Surroundings {
+        user_home: path_variable("HOME")?,
+        variables: Surroundings::VARIABLES.iter().filter_map(value).collect(),
+        file: config.file.clone(),
+    })
 }
 
 pub(crate) fn log_filter() -> Option<String> {

@@ -71,7 +71,7 @@ impl EgressSettings {
                 .map_err(|error| ("upstream", error.to_string()))?;
         }
         for (key, index) in self.indexes() {
-            host_of(index).map_err(|why| (key, why))?;
+            index_rule(index).map_err(|why| (key, why))?;
         }
         Ok(())
     }
@@ -95,7 +95,10 @@ impl EgressSettings {
         if self.registries {
             allow.extend(DEFAULT_RULES.iter().map(|rule| (*rule).to_owned()));
         }
-        allow.extend(self.indexes().filter_map(|(_, index)| host_of(index).ok()));
+        allow.extend(
+            self.indexes()
+                .filter_map(|(_, index)| index_rule(index).ok()),
+        );
         allow.extend(self.allow.iter().chain(&spec.allow).cloned());
         Some(Grant {
             allow: allow.into_iter().collect(),
@@ -197,7 +200,7 @@ fn cargo_config(index: &str) -> String {
 }
 
 /// The rule that lets an index be reached.
-fn host_of(index: &str) -> Result<String, String> {
+pub(crate) fn index_rule(index: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"\"\\'`".contains(&byte);
     let address = index.strip_prefix("sparse+").unwrap_or(index);
     let (rest, port) = match (

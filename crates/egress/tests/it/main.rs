@@ -2,4 +2,5 @@
 
 mod corpus;
 mod proxy;
+mod resolver;
 mod world;

@@ -42,11 +42,6 @@ impl Way<'_> {
     }
 
     async fn connect(&self, server: SocketAddr) -> anyhow::Result<Box<dyn Stream>> {
-        let tcp = async |address| -> anyhow::Result<Box<dyn Stream>> {
-            let stream = TcpStream::connect(address).await?;
-            stream.set_nodelay(true)?;
-            Ok(Box::new(stream))
-        };
         match self {
             Self::Direct => tcp(server).await,
             Self::Nginx(proxy) | Self::NginxKept(proxy) => tcp(*proxy).await,
@@ -75,6 +70,12 @@ impl Way<'_> {
             }
         }
     }
+}
+
+async fn tcp(address: SocketAddr) -> anyhow::Result<Box<dyn Stream>> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(Box::new(stream))
 }
 
 /// Requests a second, over so many connections at once.
