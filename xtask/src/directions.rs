@@ -18,9 +18,15 @@ const RULES: &[(&str, May)] = &[
     ("nacre-model", May::Use(&[])),
     ("nacre-wire", May::Use(&[])),
     ("nacre-provider", May::Use(&["nacre-model", "nacre-wire?"])),
+    ("nacre-portable", May::Use(&["nacre-model"])),
     (
         "nacre-provider-local",
-        May::Use(&["nacre-model", "nacre-wire", "nacre-provider"]),
+        May::Use(&[
+            "nacre-model",
+            "nacre-wire",
+            "nacre-portable",
+            "nacre-provider",
+        ]),
     ),
     ("nacre-keeper", May::Use(&["nacre-model", "nacre-wire"])),
     ("nacre-runner", May::Use(&["nacre-model", "nacre-wire"])),

@@ -40,6 +40,9 @@ pub const ALL: &[&str] = &[
     "remove.ended",
     "remove.trashed",
     "remove.released",
+    "import.intended",
+    "import.unpacked",
+    "import.recorded",
 ];
 
 /// Dies here if the environment names this place.

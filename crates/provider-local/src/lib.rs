@@ -26,6 +26,7 @@ mod local;
 mod merged;
 mod netns;
 mod operation;
+mod pack;
 mod record;
 mod rootfs;
 mod snapshot;
@@ -34,7 +35,7 @@ mod timing;
 mod trash;
 mod tree;
 
-pub use api::{Collected, Details, SnapshotInfo, Usage, UsagePart, Verified};
+pub use api::{Collected, Details, Exported, SnapshotInfo, Usage, UsagePart, Verified};
 pub use cgroup::{Controller, Layout};
 pub use doctor::{Finding, FindingStatus, Fix};
 pub use local::{Config, Local};
