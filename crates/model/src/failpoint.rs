@@ -43,6 +43,9 @@ pub const ALL: &[&str] = &[
     "storage.copied",
     "storage.filled",
     "storage.moved",
+    "import.intended",
+    "import.unpacked",
+    "import.recorded",
 ];
 
 /// Dies here if the environment names this place.

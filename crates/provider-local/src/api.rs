@@ -36,6 +36,20 @@ pub struct SnapshotInfo {
     pub files: Option<u64>,
 }
 
+/// What an export did.
+#[derive(Debug, Clone, Serialize)]
+pub struct Exported {
+    pub snapshot: SnapshotId,
+    pub digest: String,
+    pub bytes: u64,
+    pub files: u64,
+    pub layers: usize,
+    /// Of all parts, whether they had to be sent or not.
+    pub packed_bytes: u64,
+    pub sent: portable::place::Sent,
+    pub took_ms: f64,
+}
+
 #[derive(Debug, Clone, Serialize)]
 pub struct Verified {
     pub id: SnapshotId,

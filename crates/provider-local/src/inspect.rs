@@ -1,6 +1,9 @@
 //! Looking at what is there: sandboxes and snapshots by name, digests, usage, garbage.
 
+use std::sync::Arc;
+
 use model::SnapshotId;
+use portable::{Control, Packing, Source, Target};
 use provider::{ProviderError, SandboxId};
 
 use crate::error::Doing as _;
@@ -9,7 +12,8 @@ use crate::operation::Engine;
 use crate::record::{Record, process};
 use crate::snapshot::SnapshotRecord;
 use crate::{
-    Collected, Details, Local, SnapshotInfo, Usage, UsagePart, Verified, claim, layer, rootfs, tree,
+    Collected, Details, Exported, Local, SnapshotInfo, Usage, UsagePart, Verified, claim, layer,
+    rootfs, tree,
 };
 
 impl Local {
@@ -150,6 +154,36 @@ impl Local {
                 expected,
                 found,
             })
+        })
+        .await
+    }
+
+    /// Sends a snapshot to a place, computing its digest first if nobody has yet. It can be
+    /// cancelled through `control`.
+    pub async fn export(
+        &self,
+        id: &SnapshotId,
+        mut target: Box<dyn Target>,
+        packing: Packing,
+        control: Arc<Control>,
+    ) -> Result<Exported, ProviderError> {
+        let id = id.clone();
+        self.blocking(move |engine| engine.export(&id, &mut *target, packing, &control))
+            .await
+    }
+
+    /// Takes a snapshot in, under a name or its own.
+    pub async fn import(
+        &self,
+        mut source: Box<dyn Source>,
+        name: Option<&str>,
+        control: Arc<Control>,
+    ) -> Result<SnapshotInfo, ProviderError> {
+        let name = name.map(str::to_owned);
+        self.blocking(move |engine| {
+            engine
+                .import(&mut *source, name.as_deref(), &control)
+                .map(info)
         })
         .await
     }

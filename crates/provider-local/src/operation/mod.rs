@@ -20,10 +20,14 @@
 //! | stop | ends, seals, records: the same snapshot id |
 //! | fork | removes the children and the copy |
 //! | remove | removes the rest |
-//! | import | drops the half-made layer |
+//! | import (of a layer) | drops the half-made layer |
+//! | export | nothing: what was sent stays, and is found by the next export |
+//! | bring (import of a snapshot) | drops its layers unless the snapshot was recorded |
 
 mod create;
+mod export;
 mod fork;
+mod import;
 mod pause;
 mod recover;
 mod remove;

@@ -129,7 +129,7 @@ impl Engine {
 
     /// Under the lock that every change of a snapshot's record takes, so that of two with one name
     /// only one is saved.
-    fn save_named(&self, record: &SnapshotRecord) -> Result<(), ProviderError> {
+    pub(super) fn save_named(&self, record: &SnapshotRecord) -> Result<(), ProviderError> {
         let _lock = self.home.own_snapshots()?;
         if let Some(name) = &record.name {
             self.require_free(name)?;
@@ -137,7 +137,7 @@ impl Engine {
         record.save(&self.home)
     }
 
-    fn require_free(&self, name: &str) -> Result<(), ProviderError> {
+    pub(super) fn require_free(&self, name: &str) -> Result<(), ProviderError> {
         let taken = SnapshotRecord::readable(&self.home)?
             .iter()
             .any(|s| s.name.as_deref() == Some(name));
@@ -192,7 +192,7 @@ impl Engine {
     pub(crate) fn compute_digest(&self, id: &SnapshotId) -> Result<Digest, ProviderError> {
         let record = SnapshotRecord::load(&self.home, id)?;
         let top = merged::open(&self.home, &record.layers).doing("opening the snapshot")?;
-        tree::digest(top).doing("reading the snapshot")
+        tree::digest(top, &tree::Contents::new()).doing("reading the snapshot")
     }
 
     /// One layer in place of a deep stack.
@@ -239,7 +239,7 @@ impl Engine {
     }
 }
 
-fn check_snapshot_name(name: &str) -> Result<(), ProviderError> {
+pub(super) fn check_snapshot_name(name: &str) -> Result<(), ProviderError> {
     let ok = (1..=63).contains(&name.len())
         && name.bytes().all(|b| {
             b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.' | b'_')

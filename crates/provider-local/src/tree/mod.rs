@@ -8,6 +8,7 @@ mod walk;
 mod xattr;
 
 pub(crate) use copy::{copy, copy_opened};
-pub(crate) use digest::digest;
+pub(crate) use digest::{Contents, digest, is_kept};
 pub(crate) use remove::remove;
-pub(crate) use walk::{Visitor, measure, open_directory, walk};
+pub(crate) use walk::{Visitor, list, measure, open_directory, walk};
+pub(crate) use xattr::{mark, portable};

@@ -1,3 +1,7 @@
+mod export;
+mod import;
+mod place;
+
 use std::process::ExitCode;
 
 use model::{ByteCount, Clock as _, SystemClock};
@@ -26,6 +30,10 @@ pub(crate) enum Command {
         /// Its id, name, or the beginning of its id
         snapshot: String,
     },
+    /// Write a snapshot where other machines can read it
+    Export(export::Arguments),
+    /// Take in a snapshot that was exported
+    Import(import::Arguments),
     /// Remove snapshots; what others build on stays on the disk
     Rm {
         /// Ids, names, or beginnings of ids
@@ -37,6 +45,8 @@ pub(crate) enum Command {
 pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
     let engine = app.engine()?;
     match command {
+        Command::Export(arguments) => export::run(app, &engine, &arguments).await?,
+        Command::Import(arguments) => import::run(app, &engine, &arguments).await?,
         Command::Ls => print_all(app, &engine.local.snapshots().await?)?,
         Command::Show { snapshot, wait } => show(app, &engine, &snapshot, wait).await?,
         Command::Verify { snapshot } => verify(app, &engine, &snapshot).await?,
