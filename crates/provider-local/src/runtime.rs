@@ -16,6 +16,15 @@ pub(crate) fn runsc() -> Option<Utf8PathBuf> {
         .find(|path| path.is_file())
 }
 
+/// How many of the host's processes and threads a sandbox's own may take. gVisor has some thirty of
+/// its own and two for each of the sandbox's, more while those are busy.
+pub(crate) fn tasks_of_the_host(runtime: Runtime, pids: u64) -> u64 {
+    match runtime {
+        Runtime::Native => pids,
+        Runtime::Runsc => pids.saturating_mul(4).saturating_add(256),
+    }
+}
+
 pub(crate) fn isolation(runtime: Runtime) -> Isolation {
     match runtime {
         Runtime::Native => Isolation::SharedKernel,

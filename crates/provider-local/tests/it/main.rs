@@ -3,4 +3,5 @@
 mod contract;
 mod engine;
 mod home;
+mod runsc;
 mod sealed;
