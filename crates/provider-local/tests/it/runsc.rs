@@ -150,6 +150,27 @@ async fn what_gvisor_wrote_is_the_same_disk_under_the_native_runtime() {
     home.clear().await;
 }
 
+/// gVisor says yes to some of it; nothing comes of that.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_brought_a_gvisor_sandbox_up_is_out_of_reach_once_it_is_up() {
+    let home = TestHome::new("runsc-boot");
+    let local = home.open();
+    let id = bare(&local).await;
+    let directory = home.path.join(format!("sandboxes/{id}"));
+    assert!(!directory.join("boot").exists());
+    let work = "cd /run/nacre; chmod 777 . nacre; chown 5 . nacre; touch x boot/x; mkdir y boot/y; \
+                mv nacre z; rm -f nacre; : > nacre; mount -t tmpfs none boot; \
+                python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('boot/guest.sock')\"; \
+                python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('bell')\"; \
+                (stat -c '%n %a %u' . nacre; ls; ls -A boot) 2> /dev/null";
+    let left = sh(&local, id, &format!("({work}) 2> /dev/null; true")).await;
+    assert_eq!(left, ". 755 65534\nnacre 711 0\nboot\nenv\nnacre");
+    let socket = fs_err::symlink_metadata(directory.join("guest.sock")).expect("our way in");
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&socket) & 0o777, 0o600);
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&socket), 0);
+    home.clear().await;
+}
+
 /// Measured on the host: gVisor's own account of processor time goes on while it is throttled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gvisor_sandbox_gets_no_more_processor_than_its_share() {

@@ -175,9 +175,15 @@ async fn a_hostile_root_in_gvisor_gets_to_nothing_outside() {
         "pid-1/steal-descriptor",
         "pid-1/root-and-directory",
         "files/see-",
-        "doors/change",
         "doors/links",
-        "network/",
+        "doors/write-to-usr",
+        "network/vsock",
+        "network/packet",
+        "network/raw-sockets",
+        "network/interfaces",
+        "network/routes",
+        "network/host-port",
+        "network/abstract-socket",
     ]
     .map(|aim| ["--only", aim]);
     let runs = aims.each_ref().map(<[&str; 2]>::as_slice);
@@ -188,7 +194,7 @@ async fn a_hostile_root_in_gvisor_gets_to_nothing_outside() {
         "attempts that got through:\n{}",
         broken.join("\n")
     );
-    assert!(lines.lines().count() > 20, "{lines}");
+    assert!(lines.lines().count() > 16, "{lines}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
