@@ -159,7 +159,7 @@ async fn what_brought_a_gvisor_sandbox_up_is_out_of_reach_once_it_is_up() {
     let directory = home.path.join(format!("sandboxes/{id}"));
     assert!(!directory.join("boot").exists());
     let work = "cd /run/nacre; chmod 777 . nacre; chown 5 . nacre; touch x boot/x; mkdir y boot/y; \
-                mv nacre z; rm -f nacre; : > nacre; mount -t tmpfs none boot; \
+                mv nacre z; rm -f nacre; echo > nacre; mount -t tmpfs none boot; \
                 python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('boot/guest.sock')\"; \
                 python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('bell')\"; \
                 (stat -c '%n %a %u' . nacre; ls; ls -A boot) 2> /dev/null";
