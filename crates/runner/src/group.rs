@@ -63,12 +63,11 @@ impl Groups {
                 Err(_) => None,
             },
         };
-        let mark = match cgroup {
-            Some(_) => None,
-            None => {
-                let number = self.next.replace(self.next.get() + 1);
-                CString::new(format!("{}.{number}", self.mark)).ok()
-            }
+        let mark = if cgroup.is_some() {
+            None
+        } else {
+            let number = self.next.replace(self.next.get() + 1);
+            CString::new(format!("{}.{number}", self.mark)).ok()
         };
         Ok(Group {
             groups: Rc::clone(self),

@@ -41,6 +41,9 @@ pub struct Launch {
     pub host_network: bool,
     pub forwards: Vec<Forward>,
     pub shm_bytes: u64,
+    /// Processes and threads of each user inside, where the cgroup counts other things too.
+    #[serde(default)]
+    pub processes_per_user: Option<u64>,
     /// Over this much on its disk the sandbox is frozen.
     pub disk_limit: Option<u64>,
     /// A frozen sandbox is ended, its disk kept, after this long.

@@ -17,6 +17,8 @@ pub(super) fn arguments(launch: &Launch) -> Vec<String> {
         "--network=host".to_owned(),
         // Straight to the upper, where snapshots look.
         "--overlay2=none".to_owned(),
+        // Its own cache of what files are like does not know that two names are one file.
+        "--file-access=shared".to_owned(),
         // The keeper put it into the sandbox's.
         "--ignore-cgroups".to_owned(),
         // The doors, and the runner's own socket.
@@ -58,6 +60,7 @@ pub(super) fn specification(launch: &Launch) -> Value {
                 "effective": &capabilities,
                 "permitted": &capabilities,
             },
+            "rlimits": limits(launch),
         },
         "root": { "path": format!("/{}", place::ROOT) },
         "hostname": &launch.hostname,
@@ -82,4 +85,11 @@ pub(super) fn specification(launch: &Launch) -> Value {
             ],
         },
     })
+}
+
+/// The cgroup counts gVisor's own threads too, so that what is inside is counted there. Nobody
+/// inside can raise it without `CAP_SYS_RESOURCE`.
+fn limits(launch: &Launch) -> Vec<Value> {
+    let limit = |most| json!({ "type": "RLIMIT_NPROC", "hard": most, "soft": most });
+    launch.processes_per_user.into_iter().map(limit).collect()
 }

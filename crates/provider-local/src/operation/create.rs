@@ -256,8 +256,11 @@ fn validate(spec: &SandboxSpec) -> Result<(), ProviderError> {
         );
     }
     egress::validate(spec)?;
-    if spec.memory.is_some_and(|m| m.bytes() < 4 << 20) {
-        return refuse("a sandbox needs at least 4M of memory".to_owned());
+    let least = runtime::least_memory(spec.runtime);
+    if spec.memory.is_some_and(|memory| memory < least) {
+        return refuse(format!(
+            "a sandbox of this runtime needs at least {least} of memory"
+        ));
     }
     if spec.pids.is_some_and(|p| !(2..=4_194_304).contains(&p)) {
         return refuse("--pids is between 2 and 4194304".to_owned());

@@ -83,7 +83,9 @@ impl Engine {
     pub(crate) fn limits(record: &Record) -> Limits {
         Limits {
             memory: record.memory,
-            pids: record.pids,
+            pids: record
+                .pids
+                .map(|pids| runtime::tasks_of_the_host(record.runtime, pids)),
             cpu_millis: record.cpu_millis,
         }
     }
@@ -175,6 +177,7 @@ impl Engine {
             shm_bytes: record
                 .memory
                 .map_or(256 << 20, |memory| (memory / 2).max(1 << 20)),
+            processes_per_user: record.pids,
             disk_limit: record
                 .disk
                 .filter(|_| !disk::keeps_limit(&directory.join("disk"))),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use provider::contract::{Harness, plant};
+use provider::contract::{Disk, Harness, plant};
 use provider::{Origin, Provider, Runtime};
 
 use crate::home::TestHome;
@@ -42,6 +42,22 @@ impl Harness for OnThisMachine {
 
     fn runtime(&self) -> Runtime {
         self.runtime
+    }
+
+    /// gVisor's own account of processor time is not the host's; `runsc` measures there.
+    fn measures_cpu(&self) -> bool {
+        self.runtime == Runtime::Native
+    }
+
+    /// gVisor has no attributes on a host's files, keeps named pipes in memory, and works the size on
+    /// disk out from the length; `runsc` looks for holes on the host.
+    fn disk(&self) -> Disk {
+        let native = self.runtime == Runtime::Native;
+        Disk {
+            attributes: native,
+            pipes: native,
+            holes: native,
+        }
     }
 
     async fn finish(&self) {

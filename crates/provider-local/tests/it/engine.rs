@@ -12,7 +12,7 @@ use provider::{
 
 use crate::home::TestHome;
 
-async fn sh(local: &Local, id: SandboxId, script: &str) -> String {
+pub(crate) async fn sh(local: &Local, id: SandboxId, script: &str) -> String {
     let exec = local
         .exec(id, ExecSpec::new(["sh", "-c", script]))
         .await
@@ -54,7 +54,7 @@ fn keeps_limits(local: &Local) -> bool {
 }
 
 /// Waits until a sandbox is in a state; the deadline is generous because tests share two cores.
-async fn until(local: &Local, id: SandboxId, wanted: &SandboxState) {
+pub(crate) async fn until(local: &Local, id: SandboxId, wanted: &SandboxState) {
     for _ in 0..600 {
         if state(local, id).await == *wanted {
             return;

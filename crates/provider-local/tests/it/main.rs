@@ -4,4 +4,5 @@ mod contract;
 mod egress;
 mod engine;
 mod home;
+mod runsc;
 mod sealed;

@@ -62,8 +62,34 @@ pub trait Harness: Send + Sync {
         true
     }
 
+    /// What a disk holds, where a sandbox's kernel leaves some of it out.
+    fn disk(&self) -> Disk {
+        Disk::default()
+    }
+
     /// After the clause's own sandboxes and snapshots are gone.
     async fn finish(&self) {}
+}
+
+/// Kinds of things that not every sandbox's disk holds.
+#[derive(Debug, Clone, Copy)]
+pub struct Disk {
+    /// Extended attributes, capabilities among them. Without, to set one is refused.
+    pub attributes: bool,
+    /// Named pipes. Without, they work and no snapshot has them.
+    pub pipes: bool,
+    /// Whether a file's size on disk, seen from inside, tells of its holes.
+    pub holes: bool,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self {
+            attributes: true,
+            pipes: true,
+            holes: true,
+        }
+    }
 }
 
 /// A clause that takes longer than this hangs.

@@ -115,10 +115,29 @@ impl Stage {
 
 #[test]
 fn killed_while_creating_leaves_no_sandbox_or_a_whole_one() {
+    creating_is_whole_or_nothing("native", points_of(Create));
+}
+
+/// The keeper's own steps are those that differ.
+#[test]
+fn killed_while_creating_a_gvisor_sandbox_leaves_none_or_a_whole_one() {
+    creating_is_whole_or_nothing("runsc", points_of(Create).filter(|p| is_the_keepers(p)));
+}
+
+fn creating_is_whole_or_nothing(runtime: &str, points: impl Iterator<Item = &'static str>) {
     let stage = Stage::new();
     let origin = stage.origin();
-    let create = ["sandbox", "create", "--from", &origin, "--name", "victim"];
-    for point in points_of(Create) {
+    let create = [
+        "sandbox",
+        "create",
+        "--from",
+        &origin,
+        "--name",
+        "victim",
+        "--runtime",
+        runtime,
+    ];
+    for point in points {
         let pulse = stage.pulse(&stage.bystander).unwrap();
         stage.fails_at(point, &create);
         let found = stage
