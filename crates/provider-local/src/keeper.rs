@@ -132,6 +132,9 @@ fn pass_fail_point(command: &mut Command) {
     }
 }
 
+/// How an error of the kernel's ends when there is no space left.
+const DISK_FULL: &str = "(os error 28)";
+
 fn understand(frame: Option<Frame>) -> Result<Reply, ProviderError> {
     let Some(frame) = frame else {
         return Err(ProviderError::unavailable(
@@ -140,6 +143,12 @@ fn understand(frame: Option<Frame>) -> Result<Reply, ProviderError> {
         ));
     };
     match frame.message() {
+        // The keeper writes too; what it found is words by now.
+        Ok(Reply::Failed { stage, message }) if message.ends_with(DISK_FULL) => {
+            Err(ProviderError::refused(format!(
+                "the keeper: {stage} failed: the disk is full: free some space, or run `nacre storage gc` ({message})"
+            )))
+        }
         Ok(Reply::Failed { stage, message }) => Err(ProviderError::unavailable(
             format!("the keeper: {stage}"),
             message,

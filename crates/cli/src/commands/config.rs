@@ -32,7 +32,9 @@ pub(crate) fn check(app: &App) -> Result<ExitCode, CommandError> {
 }
 
 fn shown(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }

@@ -74,6 +74,13 @@ fn the_settings_are_shown_with_where_they_are_from() {
     KEY                        VALUE                  FROM
     home                       [home]             NACRE_HOME
     config                     [home]/nacre.toml  default
+    egress.allow               []                     default
+    egress.cargo_index         -                      default
+    egress.default             registries             default
+    egress.npm_registry        -                      default
+    egress.pip_index           -                      default
+    egress.private             []                     default
+    egress.upstream            -                      default
     local.first_id             1000000                [home]/nacre.toml
     local.pause_to_disk_after  1h                     [home]/nacre.toml
     local.ranges               100                    NACRE_LOCAL__RANGES
@@ -82,11 +89,35 @@ fn the_settings_are_shown_with_where_they_are_from() {
 }
 
 #[test]
+fn the_way_out_is_configured_and_its_password_is_not_shown() {
+    let nacre = Nacre::new()
+        .with_file("[egress]\ndefault = \"none\"\nupstream = \"http://me:hunter2@proxy:3128\"\n")
+        .with("NACRE_EGRESS__ALLOW", "[\"*.example.org\"]");
+    assert_eq!(setting(&nacre, "egress.default"), "none [home]/nacre.toml");
+    assert_eq!(
+        setting(&nacre, "egress.allow"),
+        "[\"*.example.org\"] NACRE_EGRESS__ALLOW"
+    );
+    assert_eq!(
+        setting(&nacre, "egress.upstream"),
+        "http://***@proxy:3128 [home]/nacre.toml"
+    );
+}
+
+#[test]
 fn a_bad_value_names_its_place() {
     let cases = [
         (
             Nacre::new().with_file("[local]\nranges = \"many\"\n"),
             ["local.ranges", "[home]/nacre.toml"],
+        ),
+        (
+            Nacre::new().with("NACRE_EGRESS__ALLOW", "[\"https://a\"]"),
+            ["egress.allow", "NACRE_EGRESS__ALLOW"],
+        ),
+        (
+            Nacre::new().with_file("[egress]\nprivate = [\"*\"]\n"),
+            ["egress.private", "[home]/nacre.toml"],
         ),
         (
             Nacre::new().with("NACRE_LOCAL__RANGES", "many"),

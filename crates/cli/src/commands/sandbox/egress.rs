@@ -156,6 +156,13 @@ mod tests {
             record(9, EgressVerdict::Closed, 1),
         ]);
         let counts = counted(&records);
-        insta::assert_snapshot!(shown(&records, &counts), @"");
+        insta::assert_snapshot!(shown(&records, &counts), @"
+        AT                        VERDICT  METHOD   HOST          ADDRESS  IN  OUT  MS  WHY
+        2026-01-02T03:04:05.000Z  allowed  CONNECT  pypi.org:443  -        2K  0    5   -
+        2026-01-02T03:04:05.000Z  refused  CONNECT  pypi.org:443  -        0   0    5   not-listed
+        2026-01-02T03:04:05.000Z  allowed  CONNECT  pypi.org:443  -        1   0    5   -
+
+        2 allowed, 1 refused, 0 failed
+        ");
     }
 }

@@ -109,7 +109,7 @@ async fn measure(
                 }
                 let connections = arguments.connections as usize;
                 let rate = load::run(way, server.address, bytes, connections, each).await?;
-                report.add(Figure {
+                report.add(&Figure {
                     way: way.name(),
                     bytes,
                     rate,

@@ -56,7 +56,7 @@ impl Report {
         }
     }
 
-    pub(super) fn add(&mut self, figure: Figure) {
+    pub(super) fn add(&mut self, figure: &Figure) {
         let same = |(way, bytes, _): &&mut (&str, usize, Vec<f64>)| {
             *way == figure.way && *bytes == figure.bytes
         };
