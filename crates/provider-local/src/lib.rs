@@ -34,8 +34,13 @@ mod sys;
 mod timing;
 mod trash;
 mod tree;
+mod usage;
+mod verify;
 
-pub use api::{Collected, Details, Exported, SnapshotInfo, Usage, UsagePart, Verified};
+pub use api::{
+    Collected, Damaged, Details, Duplicate, Duplicates, Exported, LayerUsage, SnapshotInfo,
+    SnapshotUsage, Usage, UsagePart, Verified,
+};
 pub use cgroup::{Controller, Layout};
 pub use doctor::{Finding, FindingStatus, Fix};
 pub use local::{Config, Local};

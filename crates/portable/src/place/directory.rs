@@ -107,7 +107,7 @@ impl Source for ReadDirectory {
         for entry in self.root.join("snapshots").read_dir_utf8()? {
             let entry = entry?;
             let name = entry.file_name();
-            if name.ends_with(".json") && !name.starts_with('.') {
+            if name.starts_with("snp_") && entry.path().extension() == Some("json") {
                 let text = self.read(&format!("snapshots/{name}"), MAX_INDEX)?;
                 found.push(
                     Index::parse(&text)

@@ -223,7 +223,7 @@ impl Skipping {
     }
 
     fn position(&self) -> u64 {
-        self.start + self.at as u64
+        self.start.saturating_add(self.at as u64)
     }
 }
 
@@ -241,7 +241,7 @@ impl BufRead for Skipping {
     }
 
     fn consume(&mut self, length: usize) {
-        self.at += length;
+        self.at = self.at.saturating_add(length);
     }
 }
 

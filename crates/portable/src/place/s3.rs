@@ -21,7 +21,7 @@ const AT_ONCE: usize = 4;
 /// A bucket and a prefix in it. Used from threads that may block, while the runtime runs elsewhere.
 #[derive(Debug, Clone)]
 pub struct Store {
-    store: std::sync::Arc<AmazonS3>,
+    bucket: std::sync::Arc<AmazonS3>,
     prefix: Path,
     runtime: Handle,
 }
@@ -45,7 +45,7 @@ impl Store {
             invalid(format!("the settings for s3://{bucket} are wrong: {error}"))
         })?;
         Ok(Self {
-            store: std::sync::Arc::new(store),
+            bucket: std::sync::Arc::new(client),
             prefix: Path::from(prefix),
             runtime,
         })
@@ -87,7 +87,7 @@ impl WriteStore {
 impl Target for WriteStore {
     fn has(&mut self, part: &Part) -> io::Result<bool> {
         let path = self.store.path(&part_path(part));
-        match self.store.runtime.block_on(self.store.store.head(&path)) {
+        match self.store.runtime.block_on(self.store.bucket.head(&path)) {
             Ok(found) => Ok(found.size == part.size),
             Err(object_store::Error::NotFound { .. }) => Ok(false),
             Err(error) => Err(said(&error)),
@@ -102,7 +102,7 @@ impl Target for WriteStore {
         self.settle(AT_ONCE - 1)?;
         self.sent.parts += 1;
         self.sent.bytes += part.size;
-        let (store, path) = (self.store.store.clone(), self.store.path(&part_path(part)));
+        let (store, path) = (self.store.bucket.clone(), self.store.path(&part_path(part)));
         let work = async move {
             let put = store.put(&path, bytes.into()).await;
             put.map(|_| ()).map_err(|error| said(&error))
@@ -116,7 +116,7 @@ impl Target for WriteStore {
         let path = self
             .store
             .path(&format!("snapshots/{}.json", index.snapshot.id));
-        let put = self.store.store.put(&path, index.to_json().into());
+        let put = self.store.bucket.put(&path, index.to_json().into());
         self.store
             .runtime
             .block_on(put)
@@ -154,7 +154,7 @@ impl Source for ReadStore {
         let found = self.store.runtime.block_on(async move {
             let prefix = store.path("snapshots");
             let listed: Vec<_> = store
-                .store
+                .bucket
                 .list(Some(&prefix))
                 .try_collect()
                 .await
@@ -164,7 +164,7 @@ impl Source for ReadStore {
                 if object.size > MAX_INDEX {
                     return Err(invalid(format!("{} is absurdly large", object.location)));
                 }
-                let text = get(&store.store, &object.location, MAX_INDEX).await?;
+                let text = get(&store.bucket, &object.location, MAX_INDEX).await?;
                 found.push(Index::parse(&text).map_err(|error| {
                     invalid(format!("{} cannot be used: {error}", object.location))
                 })?);
@@ -182,7 +182,7 @@ impl Source for ReadStore {
         let store = &self.store;
         let requests = parts.iter().map(|part| {
             let path = store.path(&part_path(part));
-            async move { Ok::<_, io::Error>((part, get(&store.store, &path, MAX_PACKED).await?)) }
+            async move { Ok::<_, io::Error>((part, get(&store.bucket, &path, MAX_PACKED).await?)) }
         });
         let mut answers = Box::pin(futures::stream::iter(requests).buffered(AT_ONCE));
         while let Some(answer) = store.runtime.block_on(answers.next()) {
