@@ -127,6 +127,8 @@ pub struct Duplicates {
 pub struct Duplicate {
     pub size: u64,
     pub copies: u64,
+    /// What all but one of them take.
+    pub bytes: u64,
     /// One of them, as `layer/path`.
     pub example: String,
 }

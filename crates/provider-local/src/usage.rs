@@ -152,7 +152,8 @@ struct Sizes<'a> {
 
 impl Visitor for Sizes<'_> {
     fn entry(&mut self, _: &OwnedFd, _: &CStr, path: &[u8], stat: &Stat) -> io::Result<bool> {
-        if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_size > 0 {
+        // What takes no room, as a file that is one hole, would give none.
+        if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_blocks > 0 {
             let size = u64::try_from(stat.st_size).unwrap_or(0);
             self.by_size.entry(size).or_default().push(Found {
                 layer: self.layer,
@@ -203,10 +204,12 @@ pub(crate) fn duplicates(engine: &Engine) -> Result<Duplicates, ProviderError> {
             }
         }
         for equal in by_content.values().filter(|equal| equal.len() > 1) {
+            let bytes = equal[1..].iter().map(|file| file.allocated).sum();
             result.files += equal.len() as u64 - 1;
-            result.bytes += equal[1..].iter().map(|file| file.allocated).sum::<u64>();
+            result.bytes += bytes;
             result.largest.push(Duplicate {
                 size,
+                bytes,
                 copies: equal.len() as u64,
                 example: format!(
                     "{}/{}",
@@ -218,7 +221,7 @@ pub(crate) fn duplicates(engine: &Engine) -> Result<Duplicates, ProviderError> {
     }
     result
         .largest
-        .sort_by_key(|group| std::cmp::Reverse((group.size * (group.copies - 1), group.size)));
+        .sort_by_key(|group| std::cmp::Reverse((group.bytes, group.size)));
     result.largest.truncate(MOST_GROUPS);
     Ok(result)
 }

@@ -41,7 +41,7 @@ impl Store {
                 builder = builder.with_config(key, value);
             }
         }
-        let store = builder.build().map_err(|error| {
+        let client = builder.build().map_err(|error| {
             invalid(format!("the settings for s3://{bucket} are wrong: {error}"))
         })?;
         Ok(Self {

@@ -3,4 +3,6 @@
 mod contract;
 mod engine;
 mod home;
+mod moving;
+mod rest;
 mod sealed;

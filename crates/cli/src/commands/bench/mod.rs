@@ -8,6 +8,7 @@ mod interrupt;
 mod machine;
 mod operations;
 mod peers;
+mod portable;
 mod report;
 mod stats;
 
@@ -33,6 +34,8 @@ use crate::error::CommandError;
 pub(crate) enum Command {
     /// How long sandboxes take on this machine, beside bubblewrap, runc and others
     Sandbox(Arguments),
+    /// How long snapshots take out and in, beside tar and zstd
+    Portable(portable::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -117,7 +120,49 @@ impl Operation {
 }
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
-    let Command::Sandbox(arguments) = command;
+    match command {
+        Command::Sandbox(arguments) => run_sandbox(app, &arguments).await,
+        Command::Portable(arguments) => run_portable(app, &arguments).await,
+    }
+}
+
+/// Two throw-away homes: from one to the other.
+async fn run_portable(
+    app: &App,
+    arguments: &portable::Arguments,
+) -> Result<ExitCode, CommandError> {
+    let interrupt = Interrupt::listen()?;
+    let configured = config::load()?.local;
+    let place = Place::make(arguments.home.as_deref().unwrap_or(&configured.home))?;
+    let root = place.directory.path().to_owned();
+    let open = |name: &str| {
+        Local::open(&provider_local::Config {
+            home: root.join(name),
+            ..configured.clone()
+        })
+    };
+    let (local, other) = (open("h")?, open("o")?);
+    let mut report = Report::new(arguments.quick, Machine::look(&root.join("h")), &[]);
+    let mut ground = portable::Ground {
+        local: &local,
+        other: &other,
+        place: &root,
+        interrupt: &interrupt,
+        report: &mut report,
+    };
+    let measured = portable::run(&mut ground, arguments).await;
+    for home in [&local, &other] {
+        clear(home).await?;
+    }
+    drop((local, other));
+    place.remove()?;
+    measured?;
+    report.machine.look_again();
+    app.output.result(&report, || report.shown())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn run_sandbox(app: &App, arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let interrupt = Interrupt::listen()?;
     let configured = config::load()?.local;
     let place = Place::make(arguments.home.as_deref().unwrap_or(&configured.home))?;
