@@ -44,7 +44,7 @@ pub struct Exported {
     pub bytes: u64,
     pub files: u64,
     pub layers: usize,
-    /// Of all parts, whether they had to be sent or not.
+    /// Of all blobs, whether they had to be sent or not.
     pub packed_bytes: u64,
     pub sent: portable::place::Sent,
     pub took_ms: f64,

@@ -2,6 +2,7 @@
 
 use std::io::Cursor;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use camino_tempfile::Utf8TempDir;
 use nacre_portable::tar::Limits;
@@ -163,7 +164,6 @@ pub(crate) fn refusal(tar: &[u8]) -> String {
     let names: Vec<_> = outside.read_dir_utf8().unwrap().collect();
     assert_eq!(names.len(), 1, "something was made outside");
     let file = fs_err::metadata(outside.join("file")).unwrap();
-    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     assert_eq!(
         (file.nlink(), file.permissions().mode() & 0o7777),
         (1, 0o644)

@@ -20,7 +20,7 @@ fn sent(target: &mut dyn Target, name: &str) -> Layer {
             attributes: &[],
             literal: false,
         };
-        // More than two parts, no two of them alike.
+        // More than two blobs, no two of them alike.
         let content: Vec<u8> = (0..5u32 << 20).flat_map(u32::to_le_bytes).collect();
         writer.bytes(&head, &content)
     })
@@ -58,7 +58,7 @@ fn a_file_is_not_there_until_it_is_whole() {
     let path = temp.path().join("x.nacre");
     let mut target = WriteFile::create(&path).unwrap();
     let layer = sent(&mut target, "a");
-    assert!(layer.parts.len() > 2);
+    assert!(layer.blobs.len() > 2);
     assert_eq!(temp.path().read_dir_utf8().unwrap().count(), 0);
     target.finish(&index(layer.clone())).unwrap();
     assert_eq!(
@@ -90,17 +90,17 @@ fn what_a_directory_has_is_not_sent_again() {
     let layer = sent(&mut first, "a");
     // Cut off before the index: another one goes on from there.
     let sent_first = first.sent();
-    assert_eq!(sent_first.parts, layer.parts.len() as u64);
+    assert_eq!(sent_first.blobs, layer.blobs.len() as u64);
     drop(first);
     let mut second = WriteDirectory::open(temp.path()).unwrap();
     assert_eq!(
         sent(&mut second, "a"),
         layer,
-        "the same tree, the same parts"
+        "the same tree, the same blobs"
     );
     assert_eq!(
-        (second.sent().parts, second.sent().found),
-        (0, sent_first.parts)
+        (second.sent().blobs, second.sent().found),
+        (0, sent_first.blobs)
     );
     second.finish(&index(layer.clone())).unwrap();
     let mut source = ReadDirectory::open(temp.path(), None).unwrap();
@@ -113,16 +113,16 @@ fn a_part_that_is_damaged_or_missing_is_noticed() {
     let mut target = WriteDirectory::open(temp.path()).unwrap();
     let layer = sent(&mut target, "a");
     target.finish(&index(layer.clone())).unwrap();
-    let part = temp
+    let blob = temp
         .path()
-        .join(format!("blobs/sha256/{}", layer.parts[1].sha256));
-    let mut bytes = fs_err::read(&part).unwrap();
+        .join(format!("blobs/sha256/{}", layer.blobs[1].sha256));
+    let mut bytes = fs_err::read(&blob).unwrap();
     bytes[1000] ^= 1;
-    fs_err::write(&part, bytes).unwrap();
+    fs_err::write(&blob, bytes).unwrap();
     let source = || ReadDirectory::open(temp.path(), None).unwrap();
     let error = read(&mut source()).unwrap_err();
     assert!(error.to_string().contains("is damaged"), "{error}");
-    fs_err::remove_file(&part).unwrap();
+    fs_err::remove_file(&blob).unwrap();
     let error = read(&mut source()).unwrap_err();
     assert!(error.to_string().contains("is not there"), "{error}");
 }
@@ -144,8 +144,8 @@ fn an_index_that_asks_for_absurd_things_is_refused() {
     check(&|index| index.layers[0].bytes += 1);
     check(&|index| index.layers[0].entries = u64::MAX);
     check(&|index| index.layers[0].media_type = "text/plain".to_owned());
-    check(&|index| index.layers[0].parts[0].unpacked = 1 << 40);
-    check(&|index| index.layers[0].parts[0].size = u64::MAX);
+    check(&|index| index.layers[0].blobs[0].unpacked = 1 << 40);
+    check(&|index| index.layers[0].blobs[0].size = u64::MAX);
     check(&|index| {
         let layer = index.layers[0].clone();
         index.layers = vec![layer; 501];
@@ -162,10 +162,10 @@ fn a_bomb_is_refused_before_it_unpacks() {
         }
         fn get_all(
             &mut self,
-            parts: &[nacre_portable::Part],
-            each: &mut dyn FnMut(&nacre_portable::Part, Vec<u8>) -> std::io::Result<bool>,
+            blobs: &[nacre_portable::Blob],
+            each: &mut dyn FnMut(&nacre_portable::Blob, Vec<u8>) -> std::io::Result<bool>,
         ) -> std::io::Result<()> {
-            each(&parts[0], self.1.clone()).map(|_| ())
+            each(&blobs[0], self.1.clone()).map(|_| ())
         }
     }
     let zeros = vec![0; 256 << 20];
@@ -174,7 +174,7 @@ fn a_bomb_is_refused_before_it_unpacks() {
         media_type: nacre_portable::index::LAYER_TYPE.to_owned(),
         bytes: 8 << 20,
         entries: 1,
-        parts: vec![nacre_portable::Part {
+        blobs: vec![nacre_portable::Blob {
             sha256: nacre_portable::index::Sha::of(&frame),
             size: frame.len() as u64,
             unpacked: 8 << 20,

@@ -256,10 +256,10 @@ async fn a_second_export_sends_only_what_is_missing() {
         "{first:?}"
     );
     assert!(
-        second.sent.bytes < 10_000 && second.sent.parts == 1,
+        second.sent.bytes < 10_000 && second.sent.blobs == 1,
         "{second:?}"
     );
-    assert_eq!((third.sent.parts, third.sent.bytes), (0, 0), "{third:?}");
+    assert_eq!((third.sent.blobs, third.sent.bytes), (0, 0), "{third:?}");
     let there = two.there();
     for id in [&lower, &upper] {
         let name = id.to_string();
@@ -275,10 +275,12 @@ async fn a_second_export_sends_only_what_is_missing() {
     two.clear().await;
 }
 
+type Forge = fn(&mut Index);
+
 /// Says one thing of a snapshot, and hands out another.
 struct Forged {
     inner: ReadFile,
-    forge: fn(&mut Index),
+    forge: Forge,
 }
 
 impl Source for Forged {
@@ -290,10 +292,10 @@ impl Source for Forged {
 
     fn get_all(
         &mut self,
-        parts: &[portable::Part],
-        each: &mut dyn FnMut(&portable::Part, Vec<u8>) -> std::io::Result<bool>,
+        blobs: &[portable::Blob],
+        each: &mut dyn FnMut(&portable::Blob, Vec<u8>) -> std::io::Result<bool>,
     ) -> std::io::Result<()> {
-        self.inner.get_all(parts, each)
+        self.inner.get_all(blobs, each)
     }
 }
 
@@ -311,7 +313,7 @@ async fn what_is_not_what_it_says_is_refused_and_leaves_nothing() {
         .await
         .expect("it is exported");
     let there = two.there();
-    let forgeries: [(&str, fn(&mut Index)); 7] = [
+    let forgeries: [(&str, Forge); 7] = [
         ("not what its index says", |i| i.digest = "blake3:00".into()),
         ("not what its index says", |i| i.files += 1),
         ("not what its index says", |i| i.bytes += 1),

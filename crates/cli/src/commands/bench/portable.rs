@@ -127,7 +127,7 @@ async fn measure(ground: &mut Ground<'_>, tree: &Tree, runs: u32) -> Result<(), 
             for (name, path) in [("export", &ours), ("tar | zstd", &theirs)] {
                 let size = fs_err::metadata(path)?.len();
                 let name = format!("{name}, {}: size", tree.name);
-                report.value(&name, super::stats::number(size) / 1048576.0, "MiB");
+                report.value(&name, super::stats::number(size) / 1_048_576.0, "MiB");
             }
         }
         fs_err::remove_dir_all(&out)?;

@@ -52,7 +52,7 @@ pub(super) async fn run(
         let sent = exported.sent;
         let found = match sent.found {
             0 => String::new(),
-            found => format!("; {found} parts were there already"),
+            found => format!("; {found} blobs were there already"),
         };
         format!(
             "{id} is in {}: {} in {} layers, {} sent{found}",
