@@ -12,15 +12,15 @@ use crate::{invalid, shown};
 
 pub const FORMAT: &str = "nacre.snapshot";
 pub const VERSION: u32 = 1;
-/// Parts one after the other are such a layer.
+/// Blobs one after the other are such a layer.
 pub const LAYER_TYPE: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
 
-/// Of a part, unpacked: large enough to pack well and to be sent in one piece, small enough to be
+/// Of a blob, unpacked: large enough to pack well and to be sent in one piece, small enough to be
 /// held in memory several times over.
-pub const PART: usize = 8 << 20;
-/// Of a part, packed: what cannot be packed grows a little.
-pub const MAX_PACKED: u64 = (PART + (1 << 20)) as u64;
-/// Of an index: parts of a tebibyte fit.
+pub const BLOB_SIZE: usize = 8 << 20;
+/// Of a blob, packed: what cannot be packed grows a little.
+pub const MAX_PACKED: u64 = (BLOB_SIZE + (1 << 20)) as u64;
+/// Of an index: blobs of a tebibyte fit.
 pub const MAX_INDEX: u64 = 32 << 20;
 /// Far above the deepest stack that a sandbox starts from.
 const MAX_LAYERS: usize = 500;
@@ -52,17 +52,17 @@ pub struct Layer {
     /// Of the tar.
     pub bytes: u64,
     pub entries: u64,
-    pub parts: Vec<Part>,
+    pub blobs: Vec<Blob>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct Blob {
     pub sha256: Sha,
     pub size: u64,
     pub unpacked: u64,
 }
 
-/// The SHA-256 of a part, which is its name.
+/// The SHA-256 of a blob, which is its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sha([u8; 32]);
 
@@ -116,14 +116,14 @@ impl<'de> Deserialize<'de> for Sha {
 }
 
 impl Layer {
-    /// The same parts are the same layer, wherever they are found.
+    /// The same blobs are the same layer, wherever they are found.
     pub fn fingerprint(&self) -> String {
-        let names: Vec<String> = self.parts.iter().map(|p| p.sha256.to_string()).collect();
+        let names: Vec<String> = self.blobs.iter().map(|p| p.sha256.to_string()).collect();
         names.join(" ")
     }
 
     pub fn packed(&self) -> u64 {
-        self.parts.iter().map(|part| part.size).sum()
+        self.blobs.iter().map(|blob| blob.size).sum()
     }
 }
 
@@ -164,8 +164,8 @@ impl Index {
         text
     }
 
-    pub fn parts(&self) -> impl Iterator<Item = &Part> {
-        self.layers.iter().flat_map(|layer| &layer.parts)
+    pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
+        self.layers.iter().flat_map(|layer| &layer.blobs)
     }
 
     fn check(&self) -> io::Result<()> {
@@ -181,11 +181,12 @@ impl Index {
                 )));
             }
             let mut bytes = 0u64;
-            for part in &layer.parts {
-                if part.size > MAX_PACKED || part.unpacked > PART as u64 || part.unpacked == 0 {
-                    return Err(invalid(format!("part {} has an absurd size", part.sha256)));
+            for blob in &layer.blobs {
+                if blob.size > MAX_PACKED || blob.unpacked > BLOB_SIZE as u64 || blob.unpacked == 0
+                {
+                    return Err(invalid(format!("blob {} has an absurd size", blob.sha256)));
                 }
-                bytes += part.unpacked;
+                bytes += blob.unpacked;
             }
             // A header is 512 bytes: more entries than that cannot be.
             if bytes != layer.bytes || layer.entries > bytes / 512 {

@@ -1,7 +1,7 @@
 //! Snapshots that move between machines: what they look like on the way, and where they are kept.
 //!
-//! A snapshot is an [`Index`] and the parts that it names. Each layer is a tar in OCI layer form,
-//! cut into parts of at most [`index::PART`] bytes; each part is a zstd frame of its own, named by
+//! A snapshot is an [`Index`] and the blobs that it names. Each layer is a tar in OCI layer form,
+//! cut into blobs of at most [`index::BLOB_SIZE`] bytes; each blob is a zstd frame of its own, named by
 //! its SHA-256. `docs/portable-snapshots.md` says it in full. The local provider writes layers with
 //! [`tar::Writer`] through [`pack`], and reads them back through [`stream`] with [`unpack`], which
 //! trusts nothing that it reads.
@@ -20,7 +20,7 @@ pub mod tar;
 mod unpack;
 
 pub use control::Control;
-pub use index::{Index, Layer, Part};
+pub use index::{Blob, Index, Layer};
 pub use pack::{Frames, Packing, pack};
 pub use place::{Place, Source, Target};
 pub use stream::{Frame, Stream, stream};

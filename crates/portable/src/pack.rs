@@ -1,4 +1,4 @@
-//! From a tar to parts: cut, packed and named on several threads, handed on in order.
+//! From a tar to blobs: cut, packed and named on several threads, handed on in order.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
-use crate::index::{LAYER_TYPE, Layer, PART, Part, Sha};
+use crate::index::{BLOB_SIZE, Blob, LAYER_TYPE, Layer, Sha};
 use crate::tar::{Sink, Writer};
 use crate::{Control, Target};
 
@@ -29,9 +29,9 @@ impl Default for Packing {
 
 /// A piece of the tar, and its place in it.
 type Raw = (usize, Vec<u8>);
-type Packed = (usize, Part, Vec<u8>);
+type Packed = (usize, Blob, Vec<u8>);
 
-/// Sends the layer that `write` writes to the target. The same tree gives the same parts, whatever
+/// Sends the layer that `write` writes to the target. The same tree gives the same blobs, whatever
 /// the number of threads.
 pub fn pack(
     target: &mut dyn Target,
@@ -52,7 +52,7 @@ pub fn pack(
         drop((packed, waiting));
         let sender = scope.spawn(move || send(target, to_send));
         let frames = Frames {
-            current: Vec::with_capacity(PART),
+            current: Vec::with_capacity(BLOB_SIZE),
             next: 0,
             bytes: 0,
             to_pack,
@@ -65,7 +65,7 @@ pub fn pack(
             .and_then(|(frames, entries)| Ok((frames.end()?, entries)));
         // The frames are gone, so the threads come to an end; what one of them met says more than
         // that nobody took what was written.
-        let parts = sender
+        let blobs = sender
             .join()
             .map_err(|_| io::Error::other("a thread died"))??;
         let (bytes, entries) = written?;
@@ -73,7 +73,7 @@ pub fn pack(
             media_type: LAYER_TYPE.to_owned(),
             bytes,
             entries,
-            parts,
+            blobs,
         })
     })
 }
@@ -98,7 +98,7 @@ impl Frames<'_> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop()
-            .unwrap_or_else(|| Vec::with_capacity(PART));
+            .unwrap_or_else(|| Vec::with_capacity(BLOB_SIZE));
         let full = std::mem::replace(&mut self.current, fresh);
         self.bytes += full.len() as u64;
         self.control.advance(full.len() as u64);
@@ -119,11 +119,11 @@ impl Frames<'_> {
 impl Sink for Frames<'_> {
     fn put(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let room = PART - self.current.len();
+            let room = BLOB_SIZE - self.current.len();
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.current.extend_from_slice(now);
             bytes = later;
-            if self.current.len() == PART {
+            if self.current.len() == BLOB_SIZE {
                 self.hand_on()?;
             }
         }
@@ -133,13 +133,13 @@ impl Sink for Frames<'_> {
     fn copy(&mut self, file: BorrowedFd<'_>, start: u64, length: u64) -> io::Result<()> {
         let (mut at, end) = (start, start + length);
         while at < end {
-            let room = PART - self.current.len();
+            let room = BLOB_SIZE - self.current.len();
             let piece = usize::try_from(end - at).map_or(room, |left| left.min(room));
             let filled = self.current.len();
             self.current.resize(filled + piece, 0);
             crate::tar::read_at(file, &mut self.current[filled..], at)?;
             at += piece as u64;
-            if self.current.len() == PART {
+            if self.current.len() == BLOB_SIZE {
                 self.hand_on()?;
             }
         }
@@ -164,12 +164,12 @@ fn press(
         };
         let result = match &mut compressor {
             Ok(compressor) => compressor.compress(&raw).map(|bytes| {
-                let part = Part {
+                let blob = Blob {
                     sha256: Sha::of(&bytes),
                     size: bytes.len() as u64,
                     unpacked: raw.len() as u64,
                 };
-                (number, part, bytes)
+                (number, blob, bytes)
             }),
             Err(error) => Err(io::Error::other(error.to_string())),
         };
@@ -184,17 +184,17 @@ fn press(
     }
 }
 
-/// Puts parts in order and hands them to the target.
-fn send(target: &mut dyn Target, to_send: Receiver<io::Result<Packed>>) -> io::Result<Vec<Part>> {
+/// Puts blobs in order and hands them to the target.
+fn send(target: &mut dyn Target, to_send: Receiver<io::Result<Packed>>) -> io::Result<Vec<Blob>> {
     let mut early = BTreeMap::new();
-    let mut parts = Vec::new();
+    let mut blobs = Vec::new();
     for result in to_send {
-        let (number, part, bytes) = result?;
-        early.insert(number, (part, bytes));
-        while let Some((part, bytes)) = early.remove(&parts.len()) {
-            target.put(&part, bytes)?;
-            parts.push(part);
+        let (number, blob, bytes) = result?;
+        early.insert(number, (blob, bytes));
+        while let Some((blob, bytes)) = early.remove(&blobs.len()) {
+            target.put(&blob, bytes)?;
+            blobs.push(blob);
         }
     }
-    Ok(parts)
+    Ok(blobs)
 }

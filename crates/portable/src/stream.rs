@@ -1,10 +1,10 @@
-//! From parts to a tar: fetched, checked and unpacked ahead of whoever reads.
+//! From blobs to a tar: fetched, checked and unpacked ahead of whoever reads.
 
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use crate::index::{Layer, Part, Sha};
+use crate::index::{Blob, Layer, Sha};
 use crate::{Control, Source, invalid};
 
 /// A piece of the tar. It can be shared with whoever hashes while it is written.
@@ -46,28 +46,28 @@ fn fetch(
     unpacked: &SyncSender<Frame>,
 ) -> io::Result<()> {
     let mut decompressor = zstd::bulk::Decompressor::new()?;
-    source.get_all(&layer.parts, &mut |part, bytes| {
+    source.get_all(&layer.blobs, &mut |blob, bytes| {
         control.check()?;
-        let frame = open(&mut decompressor, part, &bytes)?;
-        control.advance(part.unpacked);
+        let frame = open(&mut decompressor, blob, &bytes)?;
+        control.advance(blob.unpacked);
         // Whoever reads has stopped, and says why.
         Ok(unpacked.send(Arc::new(frame)).is_ok())
     })
 }
 
-/// A part is what its name says, and unpacks to what the index says: nothing more is ever
+/// A blob is what its name says, and unpacks to what the index says: nothing more is ever
 /// allocated, whatever its header asks for.
 fn open(
     decompressor: &mut zstd::bulk::Decompressor<'_>,
-    part: &Part,
+    blob: &Blob,
     bytes: &[u8],
 ) -> io::Result<Vec<u8>> {
-    if bytes.len() as u64 != part.size || Sha::of(bytes) != part.sha256 {
-        return Err(invalid(format!("part {} is damaged", part.sha256)));
+    if bytes.len() as u64 != blob.size || Sha::of(bytes) != blob.sha256 {
+        return Err(invalid(format!("blob {} is damaged", blob.sha256)));
     }
-    let length = usize::try_from(part.unpacked).map_err(io::Error::other)?;
+    let length = usize::try_from(blob.unpacked).map_err(io::Error::other)?;
     let mut frame = Vec::with_capacity(length);
-    let wrong = || invalid(format!("part {} is not what its index says", part.sha256));
+    let wrong = || invalid(format!("blob {} is not what its index says", blob.sha256));
     decompressor
         .decompress_to_buffer(bytes, &mut frame)
         .map_err(|_| wrong())?;

@@ -494,8 +494,9 @@ fn fill<R: BufRead>(
             at += length as u64;
         }
     }
-    if end < entry.size {
-        contents.hole(entry.size - end);
+    contents.hole(entry.size - end);
+    // A hole at the end is made by nothing else.
+    if entry.extents.is_some() {
         rustix::fs::ftruncate(file, entry.size).map_err(|error| match error {
             Errno::FBIG | Errno::INVAL => invalid("a file that no disk could hold"),
             error => error.into(),

@@ -3,7 +3,8 @@
 //! ```text
 //! NACRE_HOME/
 //!   sandboxes/ID/  record.json · disk/{upper,work} · keeper.sock · guest.sock · …
-//!   layers/ID/     fs/ · layer.json (written last: without it a layer is not one)
+//!   layers/ID/     fs/ · layer.json (written last: without it a layer is not one) · manifest (what
+//!                  it was when it was first read) · portable.json (what it was when last sent)
 //!   snapshots/ID.json
 //!   intents/       one locked file for each operation under way; unlocked ones were left by a crash
 //!   ranges/ names/ keys/   claims: one file each, made exclusively

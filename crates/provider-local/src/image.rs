@@ -325,7 +325,7 @@ fn move_sandbox(old: &Home, new: &Home, name: &str) -> Result<(), ProviderError>
 fn compare(old: &Home, new: &Home, moved: &mut Moved) -> Result<(), ProviderError> {
     let digest = |path: &Utf8Path| {
         tree::open_directory(rustix::fs::CWD, path.as_std_path())
-            .and_then(tree::digest)
+            .and_then(|top| tree::digest(top, &tree::Contents::new()))
             .doing(format!("reading {path}"))
     };
     let mut pairs = Vec::new();

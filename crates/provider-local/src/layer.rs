@@ -74,6 +74,14 @@ pub(crate) fn exists(home: &Home, id: &LayerId) -> bool {
     directory(home, id).join("layer.json").exists()
 }
 
+/// Whatever is in the store, whole or not.
+pub(crate) fn all(home: &Home) -> Result<Vec<LayerId>, ProviderError> {
+    Ok(entries(&home.path("layers"))?
+        .into_iter()
+        .map(LayerId)
+        .collect())
+}
+
 /// Makes the place for a layer's files; it becomes a layer by [`seal`].
 pub(crate) fn prepare(home: &Home, id: &LayerId) -> Result<Utf8PathBuf, ProviderError> {
     let directory = directory(home, id);

@@ -39,11 +39,16 @@ mod sys;
 mod timing;
 mod trash;
 mod tree;
+mod usage;
+mod verify;
 
 pub use crate::egress::EgressSettings;
 pub use ::egress::log::{Record as EgressRecord, Verdict as EgressVerdict};
 pub use ::egress::policy::{Rule as EgressRule, RuleError as EgressRuleError};
-pub use api::{Collected, Details, Exported, SnapshotInfo, Usage, UsagePart, Verified};
+pub use api::{
+    Collected, Damaged, Details, Duplicate, Duplicates, Exported, LayerUsage, SnapshotInfo,
+    SnapshotUsage, Usage, UsagePart, Verified,
+};
 pub use cgroup::{Controller, Layout};
 pub use doctor::{Finding, FindingStatus, Fix};
 pub use image::Moved;

@@ -8,6 +8,7 @@ mod configuration;
 mod crash;
 mod exec;
 mod help;
+mod moving;
 mod sandbox;
 mod usage;
 mod world;

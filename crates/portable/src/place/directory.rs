@@ -3,9 +3,9 @@ use std::io::{self, Write as _};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::aside::Aside;
-use super::{Sent, Source, Target, choose, part_path};
+use super::{Sent, Source, Target, blob_path, choose};
 use crate::index::MAX_INDEX;
-use crate::{Index, Part, invalid};
+use crate::{Blob, Index, invalid};
 
 #[derive(Debug)]
 pub struct WriteDirectory {
@@ -26,27 +26,27 @@ impl WriteDirectory {
 }
 
 impl Target for WriteDirectory {
-    /// A part of another length was cut off by a loss of power.
-    fn has(&mut self, part: &Part) -> io::Result<bool> {
-        let found = std::fs::symlink_metadata(self.root.join(part_path(part)));
-        Ok(found.is_ok_and(|found| found.is_file() && found.len() == part.size))
+    /// A blob of another length was cut off by a loss of power.
+    fn has(&mut self, blob: &Blob) -> io::Result<bool> {
+        let found = std::fs::symlink_metadata(self.root.join(blob_path(blob)));
+        Ok(found.is_ok_and(|found| found.is_file() && found.len() == blob.size))
     }
 
-    fn put(&mut self, part: &Part, bytes: Vec<u8>) -> io::Result<()> {
-        if self.has(part)? {
+    fn put(&mut self, blob: &Blob, bytes: Vec<u8>) -> io::Result<()> {
+        if self.has(blob)? {
             self.sent.found += 1;
             return Ok(());
         }
-        let mut aside = Aside::new(&self.root.join(part_path(part)))?;
+        let mut aside = Aside::new(&self.root.join(blob_path(blob)))?;
         aside.file.write_all(&bytes)?;
         aside.replace()?;
-        self.sent.parts += 1;
-        self.sent.bytes += part.size;
+        self.sent.blobs += 1;
+        self.sent.bytes += blob.size;
         Ok(())
     }
 
     fn finish(&mut self, index: &Index) -> io::Result<()> {
-        // Parts first: an index that can be seen names nothing that a loss of power could take.
+        // Blobs first: an index that can be seen names nothing that a loss of power could take.
         let root = fs_err::File::open(&self.root)?;
         rustix::fs::syncfs(root.file())?;
         let path = self
@@ -58,8 +58,8 @@ impl Target for WriteDirectory {
         aside.replace()
     }
 
-    fn found(&mut self, parts: u64) {
-        self.sent.found += parts;
+    fn found(&mut self, blobs: u64) {
+        self.sent.found += blobs;
     }
 
     fn sent(&self) -> Sent {
@@ -107,7 +107,7 @@ impl Source for ReadDirectory {
         for entry in self.root.join("snapshots").read_dir_utf8()? {
             let entry = entry?;
             let name = entry.file_name();
-            if name.ends_with(".json") && !name.starts_with('.') {
+            if name.starts_with("snp_") && entry.path().extension() == Some("json") {
                 let text = self.read(&format!("snapshots/{name}"), MAX_INDEX)?;
                 found.push(
                     Index::parse(&text)
@@ -121,11 +121,11 @@ impl Source for ReadDirectory {
 
     fn get_all(
         &mut self,
-        parts: &[Part],
-        each: &mut dyn FnMut(&Part, Vec<u8>) -> io::Result<bool>,
+        blobs: &[Blob],
+        each: &mut dyn FnMut(&Blob, Vec<u8>) -> io::Result<bool>,
     ) -> io::Result<()> {
-        for part in parts {
-            if !each(part, self.read(&part_path(part), part.size)?)? {
+        for blob in blobs {
+            if !each(blob, self.read(&blob_path(blob), blob.size)?)? {
                 break;
             }
         }

@@ -1,4 +1,4 @@
-//! One file: a plain tar of parts, and the index last, when everything else is known. One that is
+//! One file: a plain tar of blobs, and the index last, when everything else is known. One that is
 //! cut off has none, and is refused at once.
 
 use std::collections::{HashMap, HashSet};
@@ -9,13 +9,13 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::aside::Aside;
-use super::{Sent, Source, Target, part_path};
+use super::{Sent, Source, Target, blob_path};
 use crate::index::{MAX_INDEX, MAX_PACKED, Sha};
 use crate::tar::{Head, Kind, Limits, Reader, Sink, Writer, read_at};
-use crate::{Index, Part, invalid};
+use crate::{Blob, Index, invalid};
 
 const INDEX: &str = "index.json";
-/// Parts of a tebibyte.
+/// Blobs of a tebibyte.
 const MAX_MEMBERS: u64 = 1 << 20;
 
 #[derive(Debug)]
@@ -64,18 +64,18 @@ fn finished() -> io::Error {
 }
 
 impl Target for WriteFile {
-    fn has(&mut self, part: &Part) -> io::Result<bool> {
-        Ok(self.names.contains(&part.sha256))
+    fn has(&mut self, blob: &Blob) -> io::Result<bool> {
+        Ok(self.names.contains(&blob.sha256))
     }
 
-    fn put(&mut self, part: &Part, bytes: Vec<u8>) -> io::Result<()> {
-        if !self.names.insert(part.sha256) {
+    fn put(&mut self, blob: &Blob, bytes: Vec<u8>) -> io::Result<()> {
+        if !self.names.insert(blob.sha256) {
             self.sent.found += 1;
             return Ok(());
         }
-        self.sent.parts += 1;
-        self.sent.bytes += part.size;
-        self.add(&part_path(part), &bytes)
+        self.sent.blobs += 1;
+        self.sent.bytes += blob.size;
+        self.add(&blob_path(blob), &bytes)
     }
 
     fn finish(&mut self, index: &Index) -> io::Result<()> {
@@ -85,8 +85,8 @@ impl Target for WriteFile {
         aside.keep()
     }
 
-    fn found(&mut self, parts: u64) {
-        self.sent.found += parts;
+    fn found(&mut self, blobs: u64) {
+        self.sent.found += blobs;
     }
 
     fn sent(&self) -> Sent {
@@ -103,7 +103,7 @@ impl Sink for Plain {
     }
 
     fn copy(&mut self, _: BorrowedFd<'_>, _: u64, _: u64) -> io::Result<()> {
-        Err(io::Error::other("parts come from memory"))
+        Err(io::Error::other("blobs come from memory"))
     }
 }
 
@@ -111,8 +111,8 @@ impl Sink for Plain {
 pub struct ReadFile {
     path: Utf8PathBuf,
     file: File,
-    /// Where each part begins.
-    parts: HashMap<Sha, (u64, u64)>,
+    /// Where each blob begins.
+    blobs: HashMap<Sha, (u64, u64)>,
 }
 
 impl ReadFile {
@@ -120,7 +120,7 @@ impl ReadFile {
         Ok(Self {
             file: fs_err::File::open(path)?.into(),
             path: path.to_owned(),
-            parts: HashMap::new(),
+            blobs: HashMap::new(),
         })
     }
 
@@ -133,7 +133,7 @@ impl ReadFile {
 }
 
 impl Source for ReadFile {
-    /// Goes from header to header, so that the parts need not be read to find the index.
+    /// Goes from header to header, so that the blobs need not be read to find the index.
     fn index(&mut self) -> io::Result<Index> {
         let limits = Limits {
             entries: MAX_MEMBERS,
@@ -147,7 +147,7 @@ impl Source for ReadFile {
         let file = Skipping::new(self.file.try_clone()?)?;
         let mut reader = Reader::new(file, limits);
         let mut index = None;
-        let mut parts = HashMap::new();
+        let mut blobs = HashMap::new();
         while let Some(entry) = reader.next_entry().map_err(|e| no_snapshot(&e))? {
             let start = reader.inner().position();
             let name = std::str::from_utf8(&entry.path).unwrap_or_default();
@@ -160,8 +160,8 @@ impl Source for ReadFile {
                     return Err(wrong("it holds something else"));
                 }
                 Some(sha) if entry.size <= MAX_PACKED => {
-                    if parts.insert(sha, (start, entry.size)).is_some() {
-                        return Err(wrong("a part is in it twice"));
+                    if blobs.insert(sha, (start, entry.size)).is_some() {
+                        return Err(wrong("a blob is in it twice"));
                     }
                 }
                 None if name == INDEX && entry.size <= MAX_INDEX => {
@@ -178,22 +178,22 @@ impl Source for ReadFile {
             ))
         })?;
         let text = self.read(start, length)?;
-        self.parts = parts;
+        self.blobs = blobs;
         Index::parse(&text)
             .map_err(|error| invalid(format!("{} cannot be used: {error}", self.path)))
     }
 
     fn get_all(
         &mut self,
-        parts: &[Part],
-        each: &mut dyn FnMut(&Part, Vec<u8>) -> io::Result<bool>,
+        blobs: &[Blob],
+        each: &mut dyn FnMut(&Blob, Vec<u8>) -> io::Result<bool>,
     ) -> io::Result<()> {
-        for part in parts {
-            let found = self.parts.get(&part.sha256).copied();
+        for blob in blobs {
+            let found = self.blobs.get(&blob.sha256).copied();
             let (start, length) = found
-                .filter(|(_, length)| *length == part.size)
-                .ok_or_else(|| invalid(format!("part {} is not in {}", part.sha256, self.path)))?;
-            if !each(part, self.read(start, length)?)? {
+                .filter(|(_, length)| *length == blob.size)
+                .ok_or_else(|| invalid(format!("blob {} is not in {}", blob.sha256, self.path)))?;
+            if !each(blob, self.read(start, length)?)? {
                 break;
             }
         }
@@ -223,7 +223,7 @@ impl Skipping {
     }
 
     fn position(&self) -> u64 {
-        self.start + self.at as u64
+        self.start.saturating_add(self.at as u64)
     }
 }
 
@@ -241,7 +241,7 @@ impl BufRead for Skipping {
     }
 
     fn consume(&mut self, length: usize) {
-        self.at += length;
+        self.at = self.at.saturating_add(length);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Where snapshots are kept on their way: one file, a directory, or an S3-compatible store.
 //!
 //! A directory and a store have the same layout, and hold any number of snapshots: `blobs/sha256/…`
-//! are parts, `snapshots/ID.json` are indexes, written last. A part that is there is never sent
+//! are blobs, `snapshots/ID.json` are indexes, written last. A blob that is there is never sent
 //! again, so an export that was cut off goes on where it was, and snapshots that share layers share
-//! parts.
+//! blobs.
 
 mod aside;
 mod directory;
@@ -18,38 +18,38 @@ use camino::{Utf8Path, Utf8PathBuf};
 pub use directory::{ReadDirectory, WriteDirectory};
 pub use file::{ReadFile, WriteFile};
 
-use crate::{Index, Part, invalid};
+use crate::{Blob, Index, invalid};
 
 /// What an export writes to.
 pub trait Target: Send {
-    /// Whether this part need not be sent.
-    fn has(&mut self, part: &Part) -> io::Result<bool>;
-    /// Takes a part, unless it is there already.
-    fn put(&mut self, part: &Part, bytes: Vec<u8>) -> io::Result<()>;
+    /// Whether this blob need not be sent.
+    fn has(&mut self, blob: &Blob) -> io::Result<bool>;
+    /// Takes a blob, unless it is there already.
+    fn put(&mut self, blob: &Blob, bytes: Vec<u8>) -> io::Result<()>;
     /// Makes the snapshot visible, once everything it names is safe.
     fn finish(&mut self, index: &Index) -> io::Result<()>;
-    /// Notes parts that were asked for with [`Self::has`] and need not be sent.
-    fn found(&mut self, parts: u64);
+    /// Notes blobs that were asked for with [`Self::has`] and need not be sent.
+    fn found(&mut self, blobs: u64);
     fn sent(&self) -> Sent;
 }
 
 /// What an import reads from.
 pub trait Source: Send {
     fn index(&mut self) -> io::Result<Index>;
-    /// Calls `each` with every part in order, until it says that it is enough.
+    /// Calls `each` with every blob in order, until it says that it is enough.
     fn get_all(
         &mut self,
-        parts: &[Part],
-        each: &mut dyn FnMut(&Part, Vec<u8>) -> io::Result<bool>,
+        blobs: &[Blob],
+        each: &mut dyn FnMut(&Blob, Vec<u8>) -> io::Result<bool>,
     ) -> io::Result<()>;
 }
 
 /// What an export cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Sent {
-    pub parts: u64,
+    pub blobs: u64,
     pub bytes: u64,
-    /// Parts that were there already.
+    /// Blobs that were there already.
     pub found: u64,
 }
 
@@ -89,8 +89,8 @@ impl Place {
     }
 }
 
-fn part_path(part: &Part) -> String {
-    format!("blobs/sha256/{}", part.sha256)
+fn blob_path(blob: &Blob) -> String {
+    format!("blobs/sha256/{}", blob.sha256)
 }
 
 /// Among the snapshots of a place, the one that is meant: by id, by name, or the only one.

@@ -1,4 +1,4 @@
-//! An S3-compatible store. Parts are small, so each is sent by one request, which puts it there
+//! An S3-compatible store. Blobs are small, so each is sent by one request, which puts it there
 //! whole or not at all; several are under way at once.
 
 use std::io;
@@ -11,9 +11,9 @@ use object_store::{ObjectStore as _, ObjectStoreExt as _};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use super::{Sent, Source, Target, choose, part_path};
+use super::{Sent, Source, Target, blob_path, choose};
 use crate::index::{MAX_INDEX, MAX_PACKED};
-use crate::{Index, Part, invalid};
+use crate::{Blob, Index, invalid};
 
 /// Requests under way at once.
 const AT_ONCE: usize = 4;
@@ -21,7 +21,7 @@ const AT_ONCE: usize = 4;
 /// A bucket and a prefix in it. Used from threads that may block, while the runtime runs elsewhere.
 #[derive(Debug, Clone)]
 pub struct Store {
-    store: std::sync::Arc<AmazonS3>,
+    bucket: std::sync::Arc<AmazonS3>,
     prefix: Path,
     runtime: Handle,
 }
@@ -41,11 +41,11 @@ impl Store {
                 builder = builder.with_config(key, value);
             }
         }
-        let store = builder.build().map_err(|error| {
+        let client = builder.build().map_err(|error| {
             invalid(format!("the settings for s3://{bucket} are wrong: {error}"))
         })?;
         Ok(Self {
-            store: std::sync::Arc::new(store),
+            bucket: std::sync::Arc::new(client),
             prefix: Path::from(prefix),
             runtime,
         })
@@ -85,24 +85,24 @@ impl WriteStore {
 }
 
 impl Target for WriteStore {
-    fn has(&mut self, part: &Part) -> io::Result<bool> {
-        let path = self.store.path(&part_path(part));
-        match self.store.runtime.block_on(self.store.store.head(&path)) {
-            Ok(found) => Ok(found.size == part.size),
+    fn has(&mut self, blob: &Blob) -> io::Result<bool> {
+        let path = self.store.path(&blob_path(blob));
+        match self.store.runtime.block_on(self.store.bucket.head(&path)) {
+            Ok(found) => Ok(found.size == blob.size),
             Err(object_store::Error::NotFound { .. }) => Ok(false),
             Err(error) => Err(said(&error)),
         }
     }
 
-    fn put(&mut self, part: &Part, bytes: Vec<u8>) -> io::Result<()> {
-        if self.has(part)? {
+    fn put(&mut self, blob: &Blob, bytes: Vec<u8>) -> io::Result<()> {
+        if self.has(blob)? {
             self.sent.found += 1;
             return Ok(());
         }
         self.settle(AT_ONCE - 1)?;
-        self.sent.parts += 1;
-        self.sent.bytes += part.size;
-        let (store, path) = (self.store.store.clone(), self.store.path(&part_path(part)));
+        self.sent.blobs += 1;
+        self.sent.bytes += blob.size;
+        let (store, path) = (self.store.bucket.clone(), self.store.path(&blob_path(blob)));
         let work = async move {
             let put = store.put(&path, bytes.into()).await;
             put.map(|_| ()).map_err(|error| said(&error))
@@ -116,7 +116,7 @@ impl Target for WriteStore {
         let path = self
             .store
             .path(&format!("snapshots/{}.json", index.snapshot.id));
-        let put = self.store.store.put(&path, index.to_json().into());
+        let put = self.store.bucket.put(&path, index.to_json().into());
         self.store
             .runtime
             .block_on(put)
@@ -124,8 +124,8 @@ impl Target for WriteStore {
             .map_err(|error| said(&error))
     }
 
-    fn found(&mut self, parts: u64) {
-        self.sent.found += parts;
+    fn found(&mut self, blobs: u64) {
+        self.sent.found += blobs;
     }
 
     fn sent(&self) -> Sent {
@@ -154,7 +154,7 @@ impl Source for ReadStore {
         let found = self.store.runtime.block_on(async move {
             let prefix = store.path("snapshots");
             let listed: Vec<_> = store
-                .store
+                .bucket
                 .list(Some(&prefix))
                 .try_collect()
                 .await
@@ -164,7 +164,7 @@ impl Source for ReadStore {
                 if object.size > MAX_INDEX {
                     return Err(invalid(format!("{} is absurdly large", object.location)));
                 }
-                let text = get(&store.store, &object.location, MAX_INDEX).await?;
+                let text = get(&store.bucket, &object.location, MAX_INDEX).await?;
                 found.push(Index::parse(&text).map_err(|error| {
                     invalid(format!("{} cannot be used: {error}", object.location))
                 })?);
@@ -176,18 +176,18 @@ impl Source for ReadStore {
 
     fn get_all(
         &mut self,
-        parts: &[Part],
-        each: &mut dyn FnMut(&Part, Vec<u8>) -> io::Result<bool>,
+        blobs: &[Blob],
+        each: &mut dyn FnMut(&Blob, Vec<u8>) -> io::Result<bool>,
     ) -> io::Result<()> {
         let store = &self.store;
-        let requests = parts.iter().map(|part| {
-            let path = store.path(&part_path(part));
-            async move { Ok::<_, io::Error>((part, get(&store.store, &path, MAX_PACKED).await?)) }
+        let requests = blobs.iter().map(|blob| {
+            let path = store.path(&blob_path(blob));
+            async move { Ok::<_, io::Error>((blob, get(&store.bucket, &path, MAX_PACKED).await?)) }
         });
         let mut answers = Box::pin(futures::stream::iter(requests).buffered(AT_ONCE));
         while let Some(answer) = store.runtime.block_on(answers.next()) {
-            let (part, bytes) = answer?;
-            if !each(part, bytes)? {
+            let (blob, bytes) = answer?;
+            if !each(blob, bytes)? {
                 break;
             }
         }

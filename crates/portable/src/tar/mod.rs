@@ -21,5 +21,6 @@ pub(crate) const LITERAL: &[u8] = b"NACRE.literal";
 pub(crate) const XATTR: &[u8] = b"SCHILY.xattr.";
 
 pub(crate) fn padding(size: u64) -> usize {
-    usize::try_from(size.next_multiple_of(BLOCK as u64) - size).expect("less than a block")
+    const BLOCK: u64 = super::tar::BLOCK as u64;
+    usize::try_from((BLOCK - size % BLOCK) % BLOCK).expect("less than a block")
 }

@@ -153,7 +153,7 @@ impl<R: BufRead> Reader<R> {
 
     /// Leaves the current entry's data out, by consuming it unread: for a source that can.
     pub(crate) fn go_over(&mut self) -> io::Result<()> {
-        let length = self.left + self.padding as u64;
+        let length = self.left.saturating_add(self.padding as u64);
         self.inner
             .consume(usize::try_from(length).map_err(|_| cut_off())?);
         (self.left, self.padding) = (0, 0);

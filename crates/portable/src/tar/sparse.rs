@@ -1,5 +1,6 @@
 //! Files with holes: written as GNU tar's PAX form 1.0, read in that and in its older one.
 
+use std::fmt::Write as _;
 use std::io;
 
 use super::read::number;
@@ -16,11 +17,18 @@ pub struct Extent {
 /// More pieces than this, and a file is written with its holes filled.
 pub(super) const MAX_EXTENTS: usize = 32 << 10;
 
-/// The map that precedes the data, padded to a block.
-pub(super) fn map(extents: &[Extent]) -> Vec<u8> {
-    let mut text = format!("{}\n", extents.len());
-    for extent in extents {
-        text.push_str(&format!("{}\n{}\n", extent.start, extent.length));
+/// The map that precedes the data, padded to a block. A hole at the end is told by an empty piece
+/// after it, as GNU tar does and expects.
+pub(super) fn map(extents: &[Extent], size: u64) -> Vec<u8> {
+    let end = extents.last().map_or(0, |last| last.start + last.length);
+    let last = (end < size).then_some(Extent {
+        start: size,
+        length: 0,
+    });
+    let pieces = extents.iter().copied().chain(last);
+    let mut text = format!("{}\n", pieces.clone().count());
+    for piece in pieces {
+        let _ = writeln!(text, "{}\n{}", piece.start, piece.length);
     }
     let mut map = text.into_bytes();
     map.resize(map.len().next_multiple_of(BLOCK), 0);
@@ -50,7 +58,7 @@ pub(super) fn read_map(
         }
     };
     let count = number()?;
-    if count > MAX_EXTENTS as u64 {
+    if count > MAX_EXTENTS as u64 + 1 {
         return Err(invalid("a sparse file of absurdly many pieces"));
     }
     let mut extents = Vec::new();
@@ -71,7 +79,7 @@ pub(super) fn old_extents(fields: &[u8], extents: &mut Vec<Extent>) -> io::Resul
             start: number(&field[..12])?,
             length: number(&field[12..])?,
         });
-        if extents.len() > MAX_EXTENTS {
+        if extents.len() > MAX_EXTENTS + 1 {
             return Err(invalid("a sparse file of absurdly many pieces"));
         }
     }

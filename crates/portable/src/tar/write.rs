@@ -77,7 +77,7 @@ impl<S: Sink> Writer<S> {
             self.sink.copy(content, 0, size)?;
             return self.pad(size);
         }
-        let map = sparse::map(extents);
+        let map = sparse::map(extents, size);
         let data: u64 = extents.iter().map(|extent| extent.length).sum();
         pax::push(&mut self.records, b"GNU.sparse.major", b"1");
         pax::push(&mut self.records, b"GNU.sparse.minor", b"0");

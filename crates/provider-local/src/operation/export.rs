@@ -49,7 +49,7 @@ impl Engine {
             bytes: digest.bytes,
             files: digest.files,
             layers: index.layers.len(),
-            packed_bytes: index.parts().map(|part| part.size).sum(),
+            packed_bytes: index.blobs().map(|blob| blob.size).sum(),
             sent: target.sent(),
             took_ms: millis(started),
         })
@@ -121,11 +121,11 @@ impl Engine {
         let known = read_json::<Known>(&path).ok().flatten();
         if let Some(known) = known.filter(|k| k.form == form && k.level == packing.level) {
             let mut all = true;
-            for part in &known.layer.parts {
-                all = all && target.has(part).doing("asking for a part")?;
+            for blob in &known.layer.blobs {
+                all = all && target.has(blob).doing("asking for a blob")?;
             }
             if all {
-                target.found(known.layer.parts.len() as u64);
+                target.found(known.layer.blobs.len() as u64);
                 control.advance(known.layer.bytes);
                 return Ok(known.layer);
             }

@@ -172,7 +172,7 @@ impl Engine {
     }
 }
 
-/// The topmost first, as records have them. The same parts are the same layer, so that snapshots
+/// The topmost first, as records have them. The same blobs are the same layer, so that snapshots
 /// which shared layers where they came from share them here; but no stack holds one twice.
 fn layer_ids(index: &Index) -> Vec<LayerId> {
     let mut seen: HashMap<String, u32> = HashMap::new();

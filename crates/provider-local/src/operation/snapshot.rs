@@ -189,10 +189,15 @@ impl Engine {
         }
     }
 
-    pub(crate) fn compute_digest(&self, id: &SnapshotId) -> Result<Digest, ProviderError> {
+    /// Reads everything; on the way each layer gets its manifest, if it has none.
+    fn compute_digest(&self, id: &SnapshotId) -> Result<Digest, ProviderError> {
         let record = SnapshotRecord::load(&self.home, id)?;
+        let mut contents = tree::Contents::new();
+        for layer in &record.layers {
+            self.note_manifest(layer, &mut contents);
+        }
         let top = merged::open(&self.home, &record.layers).doing("opening the snapshot")?;
-        tree::digest(top, &tree::Contents::new()).doing("reading the snapshot")
+        tree::digest(top, &contents).doing("reading the snapshot")
     }
 
     /// One layer in place of a deep stack.

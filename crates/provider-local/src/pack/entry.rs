@@ -145,7 +145,7 @@ fn head<'a>(path: &'a [u8], kind: Kind, stat: &Stat) -> Head<'a> {
     }
 }
 
-/// The parts of a file that hold data.
+/// The stretches of a file that hold data.
 fn extents(file: &OwnedFd, size: u64) -> io::Result<Vec<Extent>> {
     let mut found = Vec::new();
     let mut at = 0;

@@ -11,14 +11,16 @@ mod own;
 
 use std::ffi::CStr;
 use std::io;
+use std::os::fd::OwnedFd;
 
 use portable::tar::Writer;
 use portable::{Frames, Packing, Target};
-use rustix::fs::{Dir, FileType};
+use rustix::fs::{FileType, Stat};
 use serde::{Deserialize, Serialize};
 
 use crate::home::Home;
-use crate::layer::{self, LayerId};
+use crate::layer::LayerId;
+use crate::tree::Visitor;
 use crate::{merged, tree};
 
 pub(crate) use hash::Hashing;
@@ -82,31 +84,28 @@ pub(crate) fn layer(
 }
 
 /// Whether the overlay noted something in this layer that only it can read: a renamed directory of
-/// a lower layer, or whiteouts of the second kind. Directories alone are looked at.
+/// a lower layer, or whiteouts of the second kind.
 fn has_redirects(home: &Home, id: &LayerId) -> io::Result<bool> {
-    const REDIRECT: &CStr = c"trusted.overlay.redirect";
-    const OPAQUE: &CStr = c"trusted.overlay.opaque";
-    let top = merged::open(home, std::slice::from_ref(id))?;
-    debug_assert!(layer::exists(home, id), "only whole layers are exported");
-    let mut waiting = vec![top];
-    while let Some(directory) = waiting.pop() {
-        if tree::mark(&directory, REDIRECT)?.is_some()
-            || tree::mark(&directory, OPAQUE)?.is_some_and(|value| value == b"x")
-        {
-            return Ok(true);
-        }
-        for entry in Dir::read_from(&directory)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let may_be = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
-            if may_be && !matches!(name.to_bytes(), b"." | b"..") {
-                match tree::open_directory(&directory, name) {
-                    Ok(inner) => waiting.push(inner),
-                    Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
-                    Err(error) => return Err(error),
-                }
+    struct Look(bool);
+    impl Visitor for Look {
+        fn entry(
+            &mut self,
+            parent: &OwnedFd,
+            name: &CStr,
+            _: &[u8],
+            stat: &Stat,
+        ) -> io::Result<bool> {
+            if self.0 || FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+                return Ok(false);
             }
+            let directory = tree::open_directory(parent, name)?;
+            self.0 = tree::mark(&directory, c"trusted.overlay.redirect")?.is_some()
+                || tree::mark(&directory, c"trusted.overlay.opaque")?
+                    .is_some_and(|value| value == b"x");
+            Ok(!self.0)
         }
     }
-    Ok(false)
+    let mut look = Look(false);
+    tree::walk(merged::open(home, std::slice::from_ref(id))?, &mut look)?;
+    Ok(look.0)
 }

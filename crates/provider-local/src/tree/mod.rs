@@ -3,12 +3,14 @@
 
 mod copy;
 mod digest;
+mod manifest;
 mod remove;
 mod walk;
 mod xattr;
 
 pub(crate) use copy::{copy, copy_opened};
 pub(crate) use digest::{Contents, digest, is_kept};
+pub(crate) use manifest::Manifest;
 pub(crate) use remove::remove;
-pub(crate) use walk::{Visitor, list, measure, open_directory, walk};
+pub(crate) use walk::{Measure, Visitor, list, measure, open_directory, walk};
 pub(crate) use xattr::{mark, portable};

@@ -5,4 +5,6 @@ mod egress;
 mod engine;
 mod home;
 mod runsc;
+mod moving;
+mod rest;
 mod sealed;

@@ -9,6 +9,7 @@ mod interrupt;
 mod machine;
 mod operations;
 mod peers;
+mod portable;
 mod report;
 mod stats;
 mod storage;
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Storage(storage::Arguments),
     /// How much a sandbox's way out carries, beside no proxy and beside nginx
     Egress(egress::Arguments),
+    /// How long snapshots take out and in, beside tar and zstd
+    Portable(portable::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -127,14 +130,54 @@ impl Operation {
 }
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
-    let arguments = match command {
-        Command::Sandbox(arguments) => arguments,
-        Command::Storage(arguments) => return storage::run(app, &arguments),
+    match command {
+        Command::Sandbox(arguments) => run_sandbox(app, &arguments).await,
+        Command::Portable(arguments) => run_portable(app, &arguments).await,
+        Command::Storage(arguments) => storage::run(app, &arguments),
         Command::Egress(arguments) => {
             egress::run(app, &arguments).await?;
-            return Ok(ExitCode::SUCCESS);
+            Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+/// Two throw-away homes: from one to the other.
+async fn run_portable(
+    app: &App,
+    arguments: &portable::Arguments,
+) -> Result<ExitCode, CommandError> {
+    let interrupt = Interrupt::listen()?;
+    let configured = config::load()?.local;
+    let place = Place::make(arguments.home.as_deref().unwrap_or(&configured.home))?;
+    let root = place.directory.path().to_owned();
+    let open = |name: &str| {
+        Local::open(&provider_local::Config {
+            home: root.join(name),
+            ..configured.clone()
+        })
     };
+    let (local, other) = (open("h")?, open("o")?);
+    let mut report = Report::new(arguments.quick, Machine::look(&root.join("h")), &[]);
+    let mut ground = portable::Ground {
+        local: &local,
+        other: &other,
+        place: &root,
+        interrupt: &interrupt,
+        report: &mut report,
+    };
+    let measured = portable::run(&mut ground, arguments).await;
+    for home in [&local, &other] {
+        clear(home).await?;
+    }
+    drop((local, other));
+    place.remove()?;
+    measured?;
+    report.machine.look_again();
+    app.output.result(&report, || report.shown())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn run_sandbox(app: &App, arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let interrupt = Interrupt::listen()?;
     let configured = config::load()?.local;
     let place = Place::make(arguments.home.as_deref().unwrap_or(&configured.home))?;

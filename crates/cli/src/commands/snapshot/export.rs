@@ -18,8 +18,10 @@ AWS_ALLOW_HTTP and so on.")]
 pub(crate) struct Arguments {
     /// Its id, name, or the beginning of its id
     snapshot: String,
-    /// Where to: a file, a directory, or s3://BUCKET/PREFIX
-    #[arg(value_name = "FILE")]
+    #[arg(
+        value_name = "FILE",
+        help = "Where to: a file, a directory, or s3://BUCKET/PREFIX"
+    )]
     place: String,
     /// How hard zstd compresses
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=19))]
@@ -50,7 +52,7 @@ pub(super) async fn run(
         let sent = exported.sent;
         let found = match sent.found {
             0 => String::new(),
-            found => format!("; {found} parts were there already"),
+            found => format!("; {found} blobs were there already"),
         };
         format!(
             "{id} is in {}: {} in {} layers, {} sent{found}",

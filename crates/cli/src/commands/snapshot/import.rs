@@ -9,8 +9,10 @@ use crate::error::CommandError;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Where from: a file, a directory, or s3://BUCKET/PREFIX, as export wrote it
-    #[arg(value_name = "FILE")]
+    #[arg(
+        value_name = "FILE",
+        help = "Where from: a file, a directory, or s3://BUCKET/PREFIX, as export wrote it"
+    )]
     place: String,
     /// The one to take from a directory or store that holds several: its id or name
     #[arg(long, value_name = "SNAPSHOT")]

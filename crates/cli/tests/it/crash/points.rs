@@ -17,10 +17,11 @@ pub(super) enum Operation {
     Stop,
     Fork,
     Remove,
+    Import,
     MoveStore,
 }
 
-use Operation::{Create, Fork, MoveStore, Pause, Remove, Resume, Snapshot, Stop};
+use Operation::{Create, Fork, Import, MoveStore, Pause, Remove, Resume, Snapshot, Stop};
 
 /// Which operation passes which fail point. Each is walked by that operation's test, which fails
 /// if the process does not die there.
@@ -63,6 +64,9 @@ const TABLE: &[(&str, Operation)] = &[
     ("storage.copied", MoveStore),
     ("storage.filled", MoveStore),
     ("storage.moved", MoveStore),
+    ("import.intended", Import),
+    ("import.unpacked", Import),
+    ("import.recorded", Import),
 ];
 
 pub(super) fn points_of(operation: Operation) -> impl Iterator<Item = &'static str> {
@@ -295,5 +299,30 @@ fn killed_while_removing_the_rest_is_removed() {
         // What was kept of it before is kept.
         stage.snapshot_has_the_files(&snapshot);
         stage.the_bystander_noticed_nothing(pulse);
+    }
+}
+
+#[test]
+fn killed_while_importing_leaves_no_snapshot_or_a_whole_one() {
+    let stage = Stage::new();
+    let origin = stage.origin();
+    let file = stage.home("origin.nacre");
+    stage.ok(&["snapshot", "export", &origin, file.as_str()]);
+    let import = ["snapshot", "import", file.as_str(), "--name", "victim"];
+    let layers = || stage.home("layers").read_dir_utf8().unwrap().count();
+    let before = layers();
+    for point in points_of(Import) {
+        stage.fails_at(point, &import);
+        stage.restart();
+        let found = stage.run(None, &["snapshot", "show", "victim"]).code == Some(0);
+        assert_eq!(found, point == "import.recorded", "{point}: it is there");
+        if !found {
+            assert_eq!(layers(), before, "{point}: its layers are gone");
+            stage.ok(&import);
+        }
+        assert_eq!(stage.ok(&["snapshot", "verify", "victim"])["ok"], true);
+        stage.ok(&["snapshot", "rm", "victim"]);
+        assert_eq!(layers(), before, "{point}: removed");
+        stage.is_sound(point);
     }
 }
