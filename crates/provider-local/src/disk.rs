@@ -1,14 +1,20 @@
 //! A sandbox's own disk, and how it becomes a layer.
 //!
 //! ```text
-//!                  plain directories                     btrfs
-//! sandboxes/ID/    disk/{upper,work}                     disk/ (a subvolume) {upper,work}
-//! stop             upper ─rename─► layers/ID/fs          disk ─rename─► layers/ID/disk
-//! live snapshot    upper ─copy───► layers/ID/fs          disk ─snapshot─► layers/ID/disk
+//!                  plain directories                 btrfs
+//! sandboxes/ID/    disk/{upper,work}                 disk/ (a subvolume) {upper,work,empty}
+//! stop             upper ─rename─► layers/ID/fs      disk ─rename───► layers/ID/disk
+//! live snapshot    upper ─copy───► layers/ID/fs      disk ─snapshot─► layers/ID/disk
+//! settling                                           layers/ID/disk/upper ─copy─► layers/ID/fs
 //! ```
 //!
 //! A copy shares blocks where the file system can (xfs, btrfs), and copies them where it cannot.
 //! What a disk is, is seen by looking at it: a store may hold both kinds.
+//!
+//! Inode numbers are unique only within a subvolume, and an overlay shows them as they are: two
+//! files of one sandbox could look like one. So all layers lie in one subvolume, the store's, before
+//! anyone uses them (they *settle*), and a disk that is a subvolume is mounted over them so that the
+//! kernel tells the two apart (`wire::keeper::Launch::apart`).
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -17,11 +23,15 @@ use camino::Utf8Path;
 
 use crate::{subvolume, tree};
 
+/// What stands in for a second layer where the kernel wants two.
+const EMPTY: &str = "empty";
+
 /// Makes an empty one, limited by the kernel where it can.
 pub(crate) fn make(disk: &Utf8Path, limit: Option<u64>) -> io::Result<()> {
     let directory = |path: &Utf8Path, mode| std::fs::DirBuilder::new().mode(mode).create(path);
     let parent = disk.parent().unwrap_or(disk);
-    if subvolume::possible(parent) {
+    let apart = subvolume::possible(parent);
+    if apart {
         subvolume::create(disk)?;
         rustix::fs::chmod(disk.as_std_path(), 0o755.into())?;
         if let Some(bytes) = limit {
@@ -35,7 +45,15 @@ pub(crate) fn make(disk: &Utf8Path, limit: Option<u64>) -> io::Result<()> {
         directory(disk, 0o755)?;
     }
     directory(&disk.join("upper"), 0o755)?;
+    if apart {
+        directory(&disk.join(EMPTY), 0o755)?;
+    }
     directory(&disk.join("work"), 0o700)
+}
+
+/// Where the empty directory of a disk is whose inode numbers are its own.
+pub(crate) fn apart(disk: &Utf8Path) -> Option<String> {
+    subvolume::is_one(disk).then(|| disk.join(EMPTY).into_string())
 }
 
 /// Whether the kernel keeps a disk's limit, so that nobody has to watch it.
@@ -77,9 +95,16 @@ fn is_there(layer: &Utf8Path) -> bool {
     layer.join("disk/upper").exists() || layer.join("fs").exists()
 }
 
-/// The kernel's scratch space of the last mount is not a layer's business.
-pub(crate) fn tidy_layer(layer: &Utf8Path) -> io::Result<()> {
-    remove_if_there(&layer.join("disk/work"))
+/// Moves a layer out of the subvolume that it came as; nobody has mounted it before. Done already is
+/// fine, and so is half done.
+pub(crate) fn settle(layer: &Utf8Path) -> io::Result<()> {
+    let (disk, files, new) = (layer.join("disk"), layer.join("fs"), layer.join("fs.new"));
+    if !files.exists() {
+        remove_if_there(&new)?;
+        tree::copy(&disk.join("upper"), &new)?;
+        fs_err::rename(new, files)?;
+    }
+    remove_if_there(&disk)
 }
 
 /// An empty scratch space for the next mount.

@@ -6,6 +6,7 @@ use model::SnapshotId;
 use portable::{Control, Packing, Source, Target};
 use provider::{ProviderError, SandboxId};
 
+use crate::error::Doing as _;
 use crate::home::read_json;
 use crate::operation::Engine;
 use crate::record::{Record, process};

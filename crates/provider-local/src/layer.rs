@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::fs::File;
+use std::io;
 
 use camino::Utf8PathBuf;
 use fs_err as fs;
@@ -10,7 +12,7 @@ use provider::ProviderError;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Doing as _;
-use crate::home::{Home, entries, read_json, write_json};
+use crate::home::{Home, Lock, entries, read_json, write_json};
 use crate::record::Record;
 use crate::snapshot::SnapshotRecord;
 use crate::{intent, trash};
@@ -60,14 +62,22 @@ pub(crate) fn directory(home: &Home, id: &LayerId) -> Utf8PathBuf {
 }
 
 pub(crate) fn files(home: &Home, id: &LayerId) -> Utf8PathBuf {
+    directory(home, id).join("fs")
+}
+
+/// Puts a layer's files where [`files`] says, if they came otherwise: see `disk`.
+pub(crate) fn settle(home: &Home, id: &LayerId) -> io::Result<()> {
     let directory = directory(home, id);
-    // The form in which it came: see `disk`.
-    let subvolume = directory.join("disk/upper");
-    if subvolume.is_dir() {
-        subvolume
-    } else {
-        directory.join("fs")
+    if std::fs::symlink_metadata(directory.join("disk")).is_err() {
+        return Ok(());
     }
+    let lock = Lock::exclusive(File::open(&directory)?, &format!("layer {id}"))
+        .map_err(io::Error::other)?;
+    // Another process may have done it, or have removed the layer, while we waited.
+    if !lock.is_at(&directory) || std::fs::symlink_metadata(directory.join("disk")).is_err() {
+        return Ok(());
+    }
+    crate::disk::settle(&directory)
 }
 
 pub(crate) fn exists(home: &Home, id: &LayerId) -> bool {
@@ -90,7 +100,6 @@ pub(crate) fn prepare(home: &Home, id: &LayerId) -> Result<Utf8PathBuf, Provider
 }
 
 pub(crate) fn seal(home: &Home, id: &LayerId, clock: &dyn Clock) -> Result<(), ProviderError> {
-    crate::disk::tidy_layer(&directory(home, id)).doing(format!("tidying layer {id}"))?;
     let layer = Layer {
         id: id.clone(),
         created_at: clock.now(),

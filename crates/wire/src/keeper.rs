@@ -26,6 +26,10 @@ pub struct Launch {
     pub layers: Vec<String>,
     /// Holds `upper` and `work`.
     pub disk: String,
+    /// An empty directory, if the disk is on another file system than the layers, or on a part of
+    /// theirs with inode numbers of its own: then the kernel must tell files of the two apart.
+    #[serde(default)]
+    pub apart: Option<String>,
     /// The program that becomes PID 1.
     pub runner: String,
     #[serde(default)]

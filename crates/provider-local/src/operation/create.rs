@@ -200,6 +200,9 @@ impl Engine {
                     "layer {missing} of the snapshot"
                 )));
             }
+            for layer in &record.layers {
+                crate::layer::settle(&self.home, layer).doing(format!("settling layer {layer}"))?;
+            }
             self.furnish(&record)
                 .doing(format!("making sandbox {id}"))?;
             record.save(&self.home)?;

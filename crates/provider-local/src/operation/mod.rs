@@ -153,6 +153,7 @@ impl Engine {
                 .map(|id| layer::files(&self.home, id).into_string())
                 .collect(),
             disk: directory.join("disk").into_string(),
+            apart: disk::apart(&directory.join("disk")),
             runner: self.programs.runner.to_string(),
             runtime: runtime_of(record),
             binds: if record.host.is_some() {

@@ -347,13 +347,11 @@ async fn a_flipped_bit_in_a_layer_is_found() {
             .expect("it is read")
             .ok
     );
-    let layer = home.path.join("layers").join(&info.layers[0]);
-    // By the store's file system: see `disk`.
-    let file = ["fs/root/file", "disk/upper/root/file"]
-        .map(|place| layer.join(place))
-        .into_iter()
-        .find(|file| file.exists())
-        .expect("the layer has the file");
+    let file = home
+        .path
+        .join("layers")
+        .join(&info.layers[0])
+        .join("fs/root/file");
     let mut content = fs_err::read(&file).expect("the layer's file");
     content[3] ^= 1;
     fs_err::write(&file, content).expect("the bit is flipped");
@@ -555,5 +553,35 @@ async fn a_debian_base_has_a_user_who_may_become_root() {
         String::from_utf8_lossy(&finished.stdout),
         "1000\n0\n/home/user\n13\n"
     );
+    home.clear().await;
+}
+
+/// Programs take two names with one device and inode for one file: `diff` finds them equal, `mv`
+/// refuses, `tar` and `rsync` link them.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_two_files_of_a_sandbox_look_like_one() {
+    let home = TestHome::new("inodes");
+    let local = home.open();
+    let mut id = bare(&local).await;
+    for round in 0..3 {
+        let make = format!(
+            "mkdir /root/{round}; for i in $(seq 40); do echo {round} $i > /root/{round}/$i; done; \
+            echo again >> /root/0/7; mv /root/{round}/9 /root/{round}/nine"
+        );
+        sh(&local, id, &make).await;
+        let twice = sh(
+            &local,
+            id,
+            "find /root /etc /srv /var -xdev -type f -links 1 -printf '%D:%i\n' | sort | uniq -d",
+        )
+        .await;
+        assert_eq!(twice, "", "round {round}");
+        id = if round == 1 {
+            local.fork(id, 1).await.expect("it forks")[0].id
+        } else {
+            let snapshot = local.stop(id).await.expect("it stops").snapshot;
+            from(&local, &snapshot.expect("a snapshot")).await
+        };
+    }
     home.clear().await;
 }

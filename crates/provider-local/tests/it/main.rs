@@ -4,7 +4,7 @@ mod contract;
 mod egress;
 mod engine;
 mod home;
-mod runsc;
 mod moving;
 mod rest;
+mod runsc;
 mod sealed;
