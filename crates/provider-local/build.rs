@@ -1,6 +1,7 @@
-//! Builds the two small programs that this crate embeds, `nacre-keeper` and `nacre-runner`: static,
-//! with the `runner` profile, in a target directory of their own (so that the outer cargo's lock is
-//! not in the way, and debug and release builds share the work).
+//! Builds the small programs that this crate embeds, with the `runner` profile, in target directories
+//! of their own (so that the outer cargo's lock is not in the way, and debug and release builds
+//! share the work). `nacre-keeper` and `nacre-runner` are static; `nacre-egress` is not, because it
+//! resolves names as the host does, and that takes the host's C library.
 
 #![expect(
     clippy::disallowed_methods,
@@ -13,6 +14,7 @@ use std::process::Command;
 fn main() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for path in [
+        "crates/egress",
         "crates/keeper",
         "crates/runner",
         "crates/wire",
@@ -24,30 +26,68 @@ fn main() {
     let out = PathBuf::from(var("OUT_DIR"));
     let debug = var("PROFILE") == "debug";
     let flavour = if debug { "failpoints" } else { "plain" };
-    let target_dir = out
+    let guest = out
         .ancestors()
         .nth(4)
         .expect("OUT_DIR is below the target directory")
-        .join("guest")
-        .join(flavour);
+        .join("guest");
+    let features: &[&str] = if debug {
+        &["--features", "nacre-keeper/failpoints"]
+    } else {
+        &[]
+    };
+    let statics = build(
+        &workspace,
+        &guest.join(flavour),
+        &["nacre-keeper", "nacre-runner"],
+        features,
+        "-Ctarget-feature=+crt-static\x1f-Crelocation-model=static",
+    );
+    let dynamic = build(
+        &workspace,
+        &guest.join("dynamic"),
+        &["nacre-egress"],
+        &[],
+        "",
+    );
+    let mut hash = blake3::Hasher::new();
+    let programs = [
+        (&statics, "nacre-keeper"),
+        (&statics, "nacre-runner"),
+        (&dynamic, "nacre-egress"),
+    ];
+    for (directory, name) in programs {
+        let program = std::fs::read(directory.join(name))
+            .unwrap_or_else(|error| panic!("reading {name}: {error}"));
+        hash.update(&program);
+        std::fs::write(out.join(name), program)
+            .unwrap_or_else(|error| panic!("copying {name}: {error}"));
+    }
+    println!(
+        "cargo:rustc-env=NACRE_PROGRAMS={}",
+        &hash.finalize().to_hex()[..16]
+    );
+}
+
+/// Builds programs and gives the directory they are in.
+fn build(
+    workspace: &Path,
+    target_dir: &Path,
+    packages: &[&str],
+    features: &[&str],
+    flags: &str,
+) -> PathBuf {
     let target = var("TARGET");
     let mut cargo = Command::new(var("CARGO"));
+    cargo.current_dir(workspace).args(["build", "--quiet"]);
+    for package in packages {
+        cargo.args(["--package", package]);
+    }
     cargo
-        .current_dir(&workspace)
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "nacre-keeper",
-            "--package",
-            "nacre-runner",
-        ])
         .args(["--profile", "runner", "--target", &target, "--target-dir"])
-        .arg(&target_dir)
-        .env(
-            "CARGO_ENCODED_RUSTFLAGS",
-            "-Ctarget-feature=+crt-static\x1f-Crelocation-model=static",
-        )
+        .arg(target_dir)
+        .args(features)
+        .env("CARGO_ENCODED_RUSTFLAGS", flags)
         .env_remove("RUSTFLAGS");
     // clippy and rustdoc put themselves in the way of rustc; these programs are built as they are.
     for name in [
@@ -58,26 +98,13 @@ fn main() {
     ] {
         cargo.env_remove(name);
     }
-    if debug {
-        cargo.args(["--features", "nacre-keeper/failpoints"]);
-    }
     let status = cargo.status().expect("cargo can be run");
     assert!(
         status.success(),
-        "building nacre-keeper and nacre-runner failed"
+        "building {} failed",
+        packages.join(" and ")
     );
-    let mut hash = blake3::Hasher::new();
-    for name in ["nacre-keeper", "nacre-runner"] {
-        let program = std::fs::read(target_dir.join(&target).join("runner").join(name))
-            .unwrap_or_else(|error| panic!("reading {name}: {error}"));
-        hash.update(&program);
-        std::fs::write(out.join(name), program)
-            .unwrap_or_else(|error| panic!("copying {name}: {error}"));
-    }
-    println!(
-        "cargo:rustc-env=NACRE_PROGRAMS={}",
-        &hash.finalize().to_hex()[..16]
-    );
+    target_dir.join(target).join("runner")
 }
 
 fn var(name: &str) -> String {

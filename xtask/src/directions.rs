@@ -20,8 +20,14 @@ const RULES: &[(&str, May)] = &[
     ("nacre-provider", May::Use(&["nacre-model", "nacre-wire?"])),
     (
         "nacre-provider-local",
-        May::Use(&["nacre-model", "nacre-wire", "nacre-provider"]),
+        May::Use(&[
+            "nacre-egress",
+            "nacre-model",
+            "nacre-provider",
+            "nacre-wire",
+        ]),
     ),
+    ("nacre-egress", May::Use(&["nacre-model", "nacre-wire"])),
     ("nacre-keeper", May::Use(&["nacre-model", "nacre-wire"])),
     ("nacre-runner", May::Use(&["nacre-model", "nacre-wire"])),
     // The only one that names concrete providers.

@@ -22,6 +22,7 @@ const TEST: &[(&str, &str)] = &[
     ("crun", "crun"),
     ("setcap", "libcap2-bin"),
     ("setfattr", "attr"),
+    ("mkfs.xfs", "xfsprogs"),
 ];
 
 const INSTALL_RUNSC: &str = "crates/provider-local/src/doctor/install-runsc.sh";

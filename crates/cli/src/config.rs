@@ -9,6 +9,9 @@ use anyhow::Context as _;
 use camino::Utf8PathBuf;
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use figment::{Figment, Metadata, Source};
+use model::Secret;
+use provider_local::EgressSettings;
+use provider_local::doctor::Surroundings;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CommandError;
@@ -31,7 +34,50 @@ pub(crate) struct Setting {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sections {
+    egress: EgressSection,
     local: LocalSection,
+}
+
+/// `[egress]`: what sandboxes with `--net proxy` reach, and how.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EgressSection {
+    /// `registries`: package registries and git hosts are on every list. `none`: nothing is.
+    default: DefaultList,
+    /// On every list: `host`, `host:port`, `*.domain`, `*`.
+    allow: Vec<String>,
+    /// May be reached, if listed, although its address is not public: `10.1.2.3:8080`,
+    /// `git.internal`, `192.168.0.0/16`.
+    private: Vec<String>,
+    /// A proxy that everything but the private goes through: `http://host:port`. It resolves the
+    /// names, so its addresses are not classed here.
+    upstream: Option<Unshown>,
+    /// The host's own package indexes, for pip, npm and cargo inside; they are on every list.
+    pip_index: Option<String>,
+    npm_registry: Option<String>,
+    cargo_index: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum DefaultList {
+    Registries,
+    None,
+}
+
+/// The address of a proxy, whose password is not shown.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+struct Unshown(Secret);
+
+impl Serialize for Unshown {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = self.0.expose();
+        match text.rsplit_once('@') {
+            Some((_, host)) => serializer.collect_str(&format_args!("http://***@{host}")),
+            None => serializer.serialize_str(text),
+        }
+    }
 }
 
 /// `[local]`: the engine on this machine.
@@ -74,7 +120,12 @@ pub(crate) fn load() -> Result<Config, CommandError> {
             .map_or_else(default_source, |found| source_of(found, &key));
         settings.push(Setting { key, value, source });
     }
-    let local = sections.local.validated(defaults, &settings)?;
+    let Sections { egress, local } = sections;
+    let egress = egress.validated(&settings)?;
+    let local = provider_local::Config {
+        egress,
+        ..local.validated(defaults, &settings)?
+    };
     Ok(Config {
         local,
         file,
@@ -85,6 +136,15 @@ pub(crate) fn load() -> Result<Config, CommandError> {
 impl Sections {
     fn of(local: &provider_local::Config) -> Self {
         Self {
+            egress: EgressSection {
+                default: DefaultList::Registries,
+                allow: Vec::new(),
+                private: Vec::new(),
+                upstream: None,
+                pip_index: None,
+                npm_registry: None,
+                cargo_index: None,
+            },
             local: LocalSection {
                 first_id: local.first_id,
                 ranges: local.ranges,
@@ -113,6 +173,36 @@ impl Sections {
     }
 }
 
+impl EgressSection {
+    fn validated(self, settings: &[Setting]) -> Result<EgressSettings, CommandError> {
+        let there = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let egress = EgressSettings {
+            registries: self.default == DefaultList::Registries,
+            allow: self.allow,
+            private: self.private,
+            upstream: self
+                .upstream
+                .map(|Unshown(secret)| secret)
+                .filter(|secret| !secret.expose().is_empty()),
+            pip_index: there(self.pip_index),
+            npm_registry: there(self.npm_registry),
+            cargo_index: there(self.cargo_index),
+        };
+        match egress.check() {
+            Ok(()) => Ok(egress),
+            Err((key, why)) => Err(bad_setting(settings, &format!("egress.{key}"), &why)),
+        }
+    }
+}
+
+fn bad_setting(settings: &[Setting], key: &str, what: &str) -> CommandError {
+    let source = settings
+        .iter()
+        .find(|setting| setting.key == key)
+        .map_or("default", |setting| setting.source.as_str());
+    CommandError::usage(format!("`{key}` from {source}: {what}"))
+}
+
 /// How many ids one sandbox has.
 const RANGE: u64 = 65_536;
 
@@ -122,15 +212,7 @@ impl LocalSection {
         defaults: provider_local::Config,
         settings: &[Setting],
     ) -> Result<provider_local::Config, CommandError> {
-        let bad = |key: &str, what: String| {
-            let source = settings
-                .iter()
-                .find(|s| s.key == key)
-                .map_or("default", |s| s.source.as_str());
-            Err(CommandError::usage(format!(
-                "`{key}` from {source}: {what}"
-            )))
-        };
+        let bad = |key: &str, what: String| Err(bad_setting(settings, key, &what));
         if u64::from(self.first_id) < RANGE {
             return bad(
                 "local.first_id",
@@ -221,6 +303,19 @@ fn path_variable(name: &str) -> Result<Option<Utf8PathBuf>, CommandError> {
     let path = Utf8PathBuf::from_path_buf(path)
         .map_err(|path| CommandError::usage(format!("{name} is not UTF-8: {}", path.display())))?;
     Ok(Some(path))
+}
+
+/// What the doctor is told of this user and their environment.
+pub(crate) fn surroundings(config: &Config) -> Result<Surroundings, CommandError> {
+    let value = |name: &&str| {
+        let value = variable(name)?.into_string().ok()?;
+        Some(((*name).to_owned(), value))
+    };
+    Ok(Surroundings {
+        user_home: path_variable("HOME")?,
+        variables: Surroundings::VARIABLES.iter().filter_map(value).collect(),
+        file: config.file.clone(),
+    })
 }
 
 pub(crate) fn log_filter() -> Option<String> {

@@ -19,7 +19,7 @@ use crate::sandbox::{Handle, Unmounted, process_start, socket_in};
 use crate::serve::Serving;
 use crate::shown::{self, Shown};
 use crate::sys::{self, Side};
-use crate::{cgroup, forward, runsc};
+use crate::{cgroup, egress, forward, runsc};
 
 /// Brings a sandbox up. On failure nothing is left but what the caller gave us: the processes are
 /// gone and the cgroups are as empty as they came.
@@ -48,6 +48,10 @@ pub(crate) fn launch(
         enter_network(network).map_err(at("entering the network namespace"))?;
     }
     let forwards = forward::listen(&order.forwards).map_err(at("forwarded ports"))?;
+    let way_out = match &order.egress {
+        Some(_) => Some(egress::listen().map_err(at("the proxy's port"))?),
+        None => None,
+    };
     become_owner(&order).map_err(at("taking on the range's first id"))?;
     let side = sys::clone_sandbox(&descriptors.cgroup).map_err(at("clone"))?;
     let (pid, pidfd) = match side {
@@ -86,10 +90,12 @@ pub(crate) fn launch(
         unmounted,
     };
     handle.record().map_err(at("recording the process"))?;
-    Ok((
-        Serving::new(handle, listener, doors, forwards, false),
-        Launched { pid },
-    ))
+    let mut serving = Serving::new(handle, listener, doors, forwards, false);
+    if let Err(error) = serving.open_egress(way_out) {
+        serving.abandon();
+        return Err(("the proxy's door", error));
+    }
+    Ok((serving, Launched { pid }))
 }
 
 /// Takes over a running sandbox whose keeper was killed. Its doors are opened anew under the same
@@ -137,6 +143,7 @@ pub(crate) fn adopt(order: Launch, paused: bool) -> Result<(Serving, Launched), 
     }
     // A port that something inside took meanwhile stays with it; the sandbox itself is fine.
     let forwards = forward::listen(&order.forwards).unwrap_or_default();
+    let way_out = order.egress.as_ref().and_then(|_| egress::listen_again());
     enter_network(&outer).map_err(at("leaving the network namespace"))?;
     // A keeper killed in the middle of a freeze had lifted the quota.
     cgroup::restore_quota(&order.cgroups).map_err(at("processor quota"))?;
@@ -155,6 +162,9 @@ pub(crate) fn adopt(order: Launch, paused: bool) -> Result<(Serving, Launched), 
     handle.record().map_err(at("recording the process"))?;
     let launched = Launched { pid: running.pid };
     let mut serving = Serving::new(handle, listener, doors, forwards, paused);
+    serving
+        .open_egress(way_out)
+        .map_err(at("the proxy's door"))?;
     serving.reopen_doors();
     Ok((serving, launched))
 }

@@ -10,11 +10,13 @@
 //! It is its own small static program because it must have one thread (so that `clone3` is sound),
 //! must outlive every `nacre` process, and there is one for each sandbox, so it must be light. It
 //! freezes and thaws, ends the sandbox and tells when its disk is unmounted, holds the doors and
-//! forwards, and watches the disk limit. Commands and files go straight from `nacre` to the runner.
+//! forwards, runs the proxy of a sandbox
+//! with a way out, and watches the disk limit. Commands and files go straight from `nacre` to the runner.
 
 mod capabilities;
 mod cgroup;
 mod disk;
+mod egress;
 mod forward;
 mod inside;
 mod launch;

@@ -9,6 +9,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
@@ -16,9 +17,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use wire::Frame;
-use wire::keeper::{Reply, Request};
+use wire::keeper::{EGRESS_DOOR, Reply, Request};
 
 use crate::cgroup;
+use crate::egress::Proxy;
 use crate::forward::Forwards;
 use crate::sandbox::{Handle, socket_in};
 
@@ -49,6 +51,7 @@ pub(crate) struct Serving {
     place_of_doors: OwnedFd,
     doors: BTreeMap<String, OwnedFd>,
     forwards: Forwards,
+    proxy: Option<Proxy>,
     state: State,
     next_disk_check: Instant,
 }
@@ -83,9 +86,19 @@ impl Serving {
             place_of_doors,
             doors: BTreeMap::new(),
             forwards,
+            proxy: None,
             state,
             next_disk_check: Instant::now() + DISK_INTERVAL,
         }
+    }
+
+    /// Opens the way out, if the sandbox has one, at its door and at the port that was bound for it.
+    pub(crate) fn open_egress(&mut self, port: Option<TcpListener>) -> std::io::Result<()> {
+        if let Some(order) = self.handle.order.egress.clone() {
+            let door = socket_in(&self.place_of_doors, EGRESS_DOOR, 0o666)?;
+            self.proxy = Some(Proxy::new(order, Some(door.into()), port));
+        }
+        Ok(())
     }
 
     /// The doors that the previous keeper held: their sockets are still in the directory.
@@ -103,6 +116,8 @@ impl Serving {
             })
             .filter_map(|entry| entry.file_name().into_string().ok())
             .collect();
+        let is_other = |name: &String| self.proxy.is_none() || name != EGRESS_DOOR;
+        let names: Vec<String> = names.into_iter().filter(is_other).collect();
         for name in names.into_iter().take(MAX_DOORS) {
             // A gateway that serves it still holds the listener; then it stays as it is.
             if UnixStream::connect(format!("{place}/{name}")).is_err() {
@@ -113,6 +128,7 @@ impl Serving {
 
     /// Ends a sandbox that nobody knows of.
     pub(crate) fn abandon(mut self) {
+        self.let_go();
         let _ = self.handle.end(None);
     }
 
@@ -147,6 +163,9 @@ impl Serving {
                 .map(|c| PollFd::from_borrowed_fd(c.as_fd(), PollFlags::IN)),
         );
         self.forwards.poll_for(&mut fds);
+        if let Some(proxy) = &self.proxy {
+            proxy.poll_for(&mut fds);
+        }
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -154,6 +173,7 @@ impl Serving {
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
         if ready[0] {
+            self.let_go();
             self.handle.buried(None)?;
             return Ok(Next::Ended);
         }
@@ -166,10 +186,34 @@ impl Serving {
             }
         }
         self.forwards.carry();
+        self.mind_proxy();
         self.do_chores()
     }
 
+    /// A proxy that cannot be started is no reason to leave the sandbox alone.
+    fn mind_proxy(&mut self) {
+        if let Some(Err(error)) = self.proxy.as_mut().map(Proxy::mind) {
+            let _ = self.handle.write(
+                "keeper.log",
+                format!("starting the proxy: {error}\n").as_bytes(),
+            );
+        }
+    }
+
+    /// A file in flight, at a door or at the proxy, sent and never received, would keep the disk
+    /// mounted.
+    fn let_go(&mut self) {
+        self.doors.clear();
+        self.proxy = None;
+    }
+
     fn until_next_chore(&self) -> Duration {
+        let proxy = self.proxy.as_ref().and_then(Proxy::until_next);
+        let own = self.until_next_own_chore();
+        proxy.map_or(own, |proxy| proxy.min(own))
+    }
+
+    fn until_next_own_chore(&self) -> Duration {
         let now = Instant::now();
         match self.state {
             State::Paused { since } => {
@@ -193,7 +237,7 @@ impl Serving {
             State::Paused { since }
                 if now >= since + self.to_disk_after() || memory_is_scarce() =>
             {
-                self.doors.clear();
+                self.let_go();
                 self.handle.end(Some("to_disk"))?;
                 Ok(Next::Ended)
             }
@@ -322,8 +366,7 @@ impl Serving {
                 Err(error) => failed("thawing", &error),
             },
             Request::End => {
-                // A file in flight at a door, queued and never accepted, would keep the disk mounted.
-                self.doors.clear();
+                self.let_go();
                 match self.handle.end(Some("terminated")) {
                     Ok(ended) => Reply::Ended(ended),
                     Err(error) => failed("ending", &error),
@@ -339,6 +382,9 @@ impl Serving {
         }
         if self.doors.len() >= MAX_DOORS {
             return Err(std::io::Error::other("too many doors"));
+        }
+        if self.proxy.is_some() && name == EGRESS_DOOR {
+            return Err(std::io::Error::other("the sandbox's way out is behind it"));
         }
         if !wire::keeper::is_door_name(name) {
             return Err(std::io::Error::other("that is no name for a door"));

@@ -3,7 +3,7 @@
 //! ```text
 //! identity/N   laid over /etc/hostname and its kind, one mount each
 //! sys/         read-only at /sys
-//! doors/       read-only at /run/nacre; its sockets are the doors
+//! doors/       read-only at /run/nacre; its sockets are the doors, files/ holds the order's files
 //! ```
 //!
 //! Only the keeper holds a mount of it that can be written to. Nothing of it is a file of the host,
@@ -15,7 +15,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, open, openat, openat2};
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use rustix::thread::{Gid, LinkNameSpaceType, Uid, move_into_link_name_space};
-use wire::keeper::Launch;
+use wire::keeper::{FILES, Launch};
 
 use crate::mounts::{HARMLESS, READ_ONLY, clone_within, new_filesystem};
 use crate::{runsc, sys};
@@ -42,6 +42,10 @@ const SYS_DIRECTORIES: [&str; 9] = [
 /// More than any of them holds.
 const SYS_FILE: usize = 1 << 10;
 
+/// For everything but the order's files, and what a file takes beyond its content.
+const OWN_KIB: usize = 128;
+const PAGE_KIB: usize = 4;
+
 pub(crate) struct Shown {
     pub(crate) identity: Vec<OwnedFd>,
     pub(crate) sys: OwnedFd,
@@ -51,8 +55,13 @@ pub(crate) struct Shown {
 /// Makes it. The first descriptor is the directory of doors as the keeper alone may write to it.
 pub(crate) fn make(order: &Launch) -> io::Result<(OwnedFd, Shown)> {
     let id = order.first_id.to_string();
+    let files: usize = order.files.iter().map(|(_, content)| content.len()).sum();
+    let size = format!(
+        "{}k",
+        OWN_KIB + files.div_ceil(1 << 10) + order.files.len() * PAGE_KIB
+    );
     let options = [
-        ("size", Some("128k")),
+        ("size", Some(&*size)),
         ("nr_inodes", Some("256")),
         ("mode", Some("755")),
         ("uid", Some(&*id)),
@@ -66,6 +75,16 @@ pub(crate) fn make(order: &Launch) -> io::Result<(OwnedFd, Shown)> {
         // What is attached there: the runner, and the directory for its socket.
         write(&memory, "doors/nacre", b"")?;
         mkdirat(&memory, format!("doors/{}", runsc::BOOT), Mode::from(0o755))?;
+    }
+    if !order.files.is_empty() {
+        mkdirat(&memory, format!("doors/{FILES}"), Mode::from(0o755))?;
+    }
+    for (name, content) in &order.files {
+        write(
+            &memory,
+            &format!("doors/{FILES}/{name}"),
+            content.as_bytes(),
+        )?;
     }
     let mut identity = Vec::with_capacity(order.identity.len());
     for (number, (_, content)) in order.identity.iter().enumerate() {
@@ -113,7 +132,11 @@ fn write(directory: &OwnedFd, name: &str, content: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = openat(directory, name, flags, Mode::from(0o644))?;
     rustix::fs::fchmod(&file, Mode::from(0o644))?;
-    rustix::io::write(&file, content)?;
+    let mut left = content;
+    while !left.is_empty() {
+        let written = rustix::io::write(&file, left)?;
+        left = &left[written..];
+    }
     Ok(())
 }
 

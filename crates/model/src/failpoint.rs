@@ -40,6 +40,9 @@ pub const ALL: &[&str] = &[
     "remove.ended",
     "remove.trashed",
     "remove.released",
+    "storage.copied",
+    "storage.filled",
+    "storage.moved",
 ];
 
 /// Dies here if the environment names this place.

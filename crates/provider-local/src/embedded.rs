@@ -1,4 +1,4 @@
-//! The two small programs inside this one.
+//! The three small programs inside this one.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -10,11 +10,13 @@ use crate::error::Doing as _;
 use crate::home::Home;
 
 const KEEPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-keeper"));
+const EGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-egress"));
 const RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-runner"));
 
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
     pub(crate) keeper: Utf8PathBuf,
+    pub(crate) egress: Utf8PathBuf,
     pub(crate) runner: Utf8PathBuf,
 }
 
@@ -23,6 +25,7 @@ pub(crate) fn install(home: &Home) -> Result<Programs, ProviderError> {
     let directory = home.path(concat!("bin/", env!("NACRE_PROGRAMS")));
     let programs = Programs {
         keeper: directory.join("nacre-keeper"),
+        egress: directory.join("nacre-egress"),
         runner: directory.join("nacre-runner"),
     };
     if programs.runner.exists() {
@@ -33,6 +36,7 @@ pub(crate) fn install(home: &Home) -> Result<Programs, ProviderError> {
     // the kernel from letting them look into PID 1. It is written last: it marks the rest as whole.
     for (bytes, path, mode) in [
         (KEEPER, &programs.keeper, 0o700),
+        (EGRESS, &programs.egress, 0o700),
         (RUNNER, &programs.runner, 0o711),
     ] {
         let new = path.with_extension(format!("new{}", rustix::thread::gettid().as_raw_nonzero()));

@@ -79,6 +79,24 @@ impl Local {
         .await
     }
 
+    /// What the sandbox's proxy decided, the oldest first.
+    pub async fn egress_log(
+        &self,
+        id: SandboxId,
+    ) -> Result<Vec<::egress::log::Record>, ProviderError> {
+        self.blocking(move |engine| {
+            let record = Record::load(&engine.home, id)?;
+            if record.egress.is_none() {
+                return Err(ProviderError::refused(format!(
+                    "sandbox {id} has no proxy: it was made without `--net proxy`"
+                )));
+            }
+            let directory = engine.home.sandbox(id).join(crate::operation::EGRESS_LOG);
+            ::egress::log::read(directory.as_std_path()).doing("reading the proxy's log")
+        })
+        .await
+    }
+
     pub async fn snapshots(&self) -> Result<Vec<SnapshotInfo>, ProviderError> {
         self.blocking(|engine| {
             Ok(SnapshotRecord::readable(&engine.home)?

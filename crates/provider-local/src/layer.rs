@@ -28,6 +28,11 @@ impl LayerId {
         Self(id.to_string().replace("snp_", "lay_"))
     }
 
+    /// One that stands in the store under this name.
+    pub(crate) fn existing(name: String) -> Self {
+        Self(name)
+    }
+
     /// A layer known by what it is made of, such as the host's skeleton.
     pub(crate) fn named(kind: &str, fingerprint: &str) -> Self {
         Self(format!(
@@ -55,7 +60,14 @@ pub(crate) fn directory(home: &Home, id: &LayerId) -> Utf8PathBuf {
 }
 
 pub(crate) fn files(home: &Home, id: &LayerId) -> Utf8PathBuf {
-    directory(home, id).join("fs")
+    let directory = directory(home, id);
+    // The form in which it came: see `disk`.
+    let subvolume = directory.join("disk/upper");
+    if subvolume.is_dir() {
+        subvolume
+    } else {
+        directory.join("fs")
+    }
 }
 
 pub(crate) fn exists(home: &Home, id: &LayerId) -> bool {
@@ -70,6 +82,7 @@ pub(crate) fn prepare(home: &Home, id: &LayerId) -> Result<Utf8PathBuf, Provider
 }
 
 pub(crate) fn seal(home: &Home, id: &LayerId, clock: &dyn Clock) -> Result<(), ProviderError> {
+    crate::disk::tidy_layer(&directory(home, id)).doing(format!("tidying layer {id}"))?;
     let layer = Layer {
         id: id.clone(),
         created_at: clock.now(),
@@ -150,7 +163,7 @@ pub(crate) fn collect(home: &Home, clock: &dyn Clock) -> Result<(u64, u64), Prov
     let needed = referenced(home)?;
     let mut taken = Vec::new();
     for name in entries(&home.path("layers"))? {
-        let id = LayerId(name);
+        let id = LayerId::existing(name);
         if needed.contains(&id) || is_host_skeleton(&id) {
             continue;
         }

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
-use model::{Redactor, SnapshotId, SystemClock, Timestamp};
+use model::{ByteCount, Redactor, SnapshotId, SystemClock, Timestamp};
 use provider::{
     Alive, Capabilities, Capability, Door, Endpoints, Ensured, Exec, ExecSpec, Expected,
     FileStream, Health, Origin, Provider, ProviderError, Receipt, Resumed, Runtime, Sandbox,
-    SandboxId, SandboxSpec, SandboxState, Stream,
+    SandboxId, SandboxSpec, SandboxState, Stream, Strength,
 };
 use tokio::net::{TcpStream, UnixListener};
 use tokio_util::task::TaskTracker;
@@ -16,6 +16,7 @@ use wire::keeper::{Reply, Request};
 
 use crate::cgroup::{Group, Layout};
 use crate::claim::Ranges;
+use crate::egress::EgressSettings;
 use crate::error::Doing as _;
 use crate::guest::Guest;
 use crate::home::Home;
@@ -23,7 +24,7 @@ use crate::keeper::Children;
 use crate::netns::{self, Pool};
 use crate::operation::Engine;
 use crate::record::{Record, process};
-use crate::{claim, embedded, runtime};
+use crate::{Moved, claim, embedded, image, runtime, subvolume};
 
 /// Above what container tools and systemd hand out.
 const FIRST_ID: u32 = 0x7000_0000;
@@ -40,6 +41,7 @@ pub struct Config {
     pub ranges: u32,
     /// A frozen sandbox goes to disk after this long.
     pub to_disk_after: Duration,
+    pub egress: EgressSettings,
 }
 
 impl Config {
@@ -49,6 +51,7 @@ impl Config {
             first_id: FIRST_ID,
             ranges: RANGES,
             to_disk_after: TO_DISK_AFTER,
+            egress: EgressSettings::default(),
         }
     }
 }
@@ -78,7 +81,12 @@ impl Local {
         let home = Home::open(&config.home)?;
         require_root()?;
         let layout = Layout::detect()?;
-        let capabilities = |runtime| Arc::new(runtime::capabilities(runtime, &layout));
+        let disk = if subvolume::has_quota(home.root()) {
+            Strength::Hard
+        } else {
+            Strength::Watched
+        };
+        let capabilities = |runtime| Arc::new(runtime::capabilities(runtime, &layout, disk));
         let (native, runsc) = (capabilities(Runtime::Native), capabilities(Runtime::Runsc));
         let engine = Engine {
             programs: embedded::install(&home)?,
@@ -89,6 +97,7 @@ impl Local {
             networks: Pool::new(),
             keepers: Arc::new(Children::default()),
             to_disk_after: config.to_disk_after,
+            egress: Arc::new(config.egress.clone()),
             home,
         };
         engine.recover()?;
@@ -98,6 +107,18 @@ impl Local {
             runsc,
             streams: TaskTracker::new(),
         })
+    }
+
+    /// Moves the store of a home without living sandboxes onto a btrfs in a file of its own.
+    /// `progress` gets a line for each step.
+    pub fn move_onto_btrfs(
+        config: &Config,
+        size: ByteCount,
+        progress: &dyn Fn(&str),
+    ) -> Result<Moved, ProviderError> {
+        // Finishes what others left half-made; what is moved is consistent.
+        drop(Self::open(config)?);
+        image::move_onto(&config.home, size, progress)
     }
 
     /// Makes ready what a burst of creates will want. For processes that stay.

@@ -8,6 +8,7 @@ use provider::{Forward, Kept, Network, ProviderError, Runtime, Sandbox, SandboxI
 use serde::{Deserialize, Serialize};
 use wire::keeper::{Exit, Running};
 
+use crate::egress::Grant;
 use crate::home::{Home, read_json, write_json};
 use crate::intent::Intent;
 use crate::layer::LayerId;
@@ -35,6 +36,9 @@ pub(crate) struct Record {
     pub(crate) network: Network,
     #[serde(default)]
     pub(crate) runtime: Runtime,
+    /// What it may reach, where it has a way out.
+    #[serde(default)]
+    pub(crate) egress: Option<Grant>,
     pub(crate) forwards: Vec<Forward>,
     pub(crate) state: State,
     /// The fork operation that made it, so that half a fork can be undone.

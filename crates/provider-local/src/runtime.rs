@@ -41,8 +41,8 @@ pub(crate) fn isolation(runtime: Runtime) -> Isolation {
     }
 }
 
-/// What the contract suite proves of a runtime on a machine with these cgroups.
-pub(crate) fn capabilities(runtime: Runtime, layout: &Layout) -> Capabilities {
+/// What the contract suite proves of a runtime on a machine with these cgroups and this store.
+pub(crate) fn capabilities(runtime: Runtime, layout: &Layout, disk: Strength) -> Capabilities {
     let limit = |controller: &Controller| match controller {
         Controller::Absent => Strength::None,
         Controller::Unified | Controller::Legacy(_) => Strength::Hard,
@@ -62,7 +62,7 @@ pub(crate) fn capabilities(runtime: Runtime, layout: &Layout) -> Capabilities {
             memory: limit(&layout.memory),
             pids: limit(&layout.pids),
             cpu: limit(&layout.cpu),
-            disk: Strength::Watched,
+            disk,
         },
         isolation: isolation(runtime),
     }

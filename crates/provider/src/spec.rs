@@ -25,6 +25,10 @@ pub struct SandboxSpec {
     pub env: BTreeMap<String, String>,
     pub labels: BTreeMap<String, String>,
     pub network: Network,
+    /// With [`Network::Proxy`], what it may reach beyond what every sandbox may: `host`,
+    /// `host:port`, `*.domain`, `*`.
+    #[serde(default)]
+    pub allow: Vec<String>,
     pub runtime: Runtime,
     pub forwards: Vec<Forward>,
     /// Where the provider ends sandboxes by itself: how long this one shall live.
@@ -45,6 +49,7 @@ impl SandboxSpec {
             env: BTreeMap::new(),
             labels: BTreeMap::new(),
             network: Network::None,
+            allow: Vec::new(),
             runtime: Runtime::Native,
             forwards: Vec::new(),
             lifetime: None,

@@ -49,6 +49,59 @@ pub struct Launch {
     /// A frozen sandbox is ended, its disk kept, after this long.
     pub to_disk_after_ms: u64,
     pub config: guest::Config,
+    /// A policed way out, where it has one.
+    #[serde(default)]
+    pub egress: Option<Egress>,
+    /// Files of the host to be seen in `/run/nacre/files`, by name: what they hold.
+    #[serde(default)]
+    pub files: Vec<(String, String)>,
+}
+
+/// The port on the sandbox's loopback and the door that lead out.
+pub const EGRESS_PORT: u16 = 3128;
+pub const EGRESS_DOOR: &str = "egress";
+/// Where [`Launch::files`] are seen.
+pub const FILES: &str = "files";
+
+/// What the keeper runs beside a sandbox with a way out. The program gets [`EgressOrder`] on its
+/// standard input together with the listening sockets, and ends when that closes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Egress {
+    pub program: String,
+    pub order: EgressOrder,
+}
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EgressOrder {
+    /// What may be reached: `host`, `host:port`, `*.domain`, `*`.
+    pub allow: Vec<String>,
+    /// What may be reached although its address is not public.
+    pub private: Vec<String>,
+    /// A proxy that everything else goes through; may hold a password.
+    pub upstream: Option<String>,
+    /// The directory for its log, which becomes its own.
+    pub log: String,
+    /// The host id that it runs as.
+    pub user: u32,
+}
+
+impl std::fmt::Debug for EgressOrder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EgressOrder")
+            .field("allow", &self.allow)
+            .field("private", &self.private)
+            .field("upstream", &self.upstream.as_ref().map(|_| "***"))
+            .field("log", &self.log)
+            .field("user", &self.user)
+            .finish()
+    }
+}
+
+/// Sockets that travel with an [`EgressOrder`], in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EgressSockets {
+    pub door: bool,
+    pub port: bool,
 }
 
 /// What runs the processes of a sandbox.
@@ -109,7 +162,7 @@ pub fn is_door_name(name: &str) -> bool {
             b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.')
         })
         && !name.starts_with('.')
-        && !matches!(name, "env" | "nacre" | "boot")
+        && !matches!(name, "env" | "nacre" | "boot" | FILES)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

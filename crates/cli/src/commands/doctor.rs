@@ -1,4 +1,5 @@
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, bail};
@@ -18,19 +19,21 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, CommandError> {
-    let config = config::load()?.local;
+    let mut config = config::load()?;
+    let around = config::surroundings(&config)?;
     if arguments.fix && !rustix::process::geteuid().is_root() {
         return Err(CommandError::refused("only root can put things right")
             .hint("run `sudo nacre doctor --fix`; without `--fix` anyone may look"));
     }
     let progress = app.output.progress("looking at this machine");
-    let mut findings = examine(&config);
+    let mut findings = examine(&config.local, &around);
     drop(progress);
     let mut fixed = Vec::new();
     if arguments.fix {
         fixed = fix(app, &findings);
         if !fixed.is_empty() {
-            findings = examine(&config);
+            config = config::load()?;
+            findings = examine(&config.local, &around);
         }
     }
     let ok = missing(&findings) == 0;
@@ -68,6 +71,7 @@ fn described(fix: &Fix) -> String {
         Fix::Directory(path) => format!("making {path}, for its owner alone"),
         Fix::Module(name) => format!("loading the kernel module {name}"),
         Fix::Write(path, content) => format!("writing {content} to {path}"),
+        Fix::Setting { file, key, .. } => format!("setting egress.{key} in {file}"),
         Fix::Mount(kind, path) => format!("mounting a {kind} at {path}"),
         Fix::Script { does, .. } => (*does).to_owned(),
     }
@@ -79,12 +83,53 @@ fn apply(fix: &Fix) -> anyhow::Result<()> {
         Fix::Directory(path) => make_private(path),
         Fix::Module(name) => succeed(Command::new("modprobe").arg(name)),
         Fix::Write(path, content) => Ok(fs_err::write(path, content)?),
+        Fix::Setting { file, key, value } => set(file, key, value.expose()),
         Fix::Mount(kind, path) => {
             fs_err::create_dir_all(path)?;
             succeed(Command::new("mount").args(["-t", kind, "none", path.as_str()]))
         }
         Fix::Script { script, .. } => succeed(Command::new("sh").args(["-c", script])),
     }
+}
+
+/// Changes one key of `[egress]` and leaves the rest of the file as it is, comments and all.
+fn set(file: &Utf8Path, key: &str, value: &str) -> anyhow::Result<()> {
+    let text = match fs_err::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let changed = with_setting(&text, key, value)?;
+    if let Some(directory) = file.parent() {
+        fs_err::create_dir_all(directory)?;
+    }
+    // It may hold a proxy's password.
+    let new = file.with_extension("toml.new");
+    let mut options = fs_err::OpenOptions::new();
+    std::os::unix::fs::OpenOptionsExt::mode(options.options_mut(), 0o600);
+    let mut written = options.write(true).create(true).truncate(true).open(&new)?;
+    written.write_all(changed.as_bytes())?;
+    Ok(fs_err::rename(new, file)?)
+}
+
+fn with_setting(text: &str, key: &str, value: &str) -> anyhow::Result<String> {
+    let mut document: toml_edit::DocumentMut = text.parse().context("cannot read the file")?;
+    let section = document
+        .entry("egress")
+        .or_insert_with(toml_edit::table)
+        .as_table_like_mut()
+        .context("`egress` is not a section there")?;
+    if key == "allow" {
+        section
+            .entry(key)
+            .or_insert_with(|| toml_edit::value(toml_edit::Array::new()))
+            .as_array_mut()
+            .context("`egress.allow` is not a list there")?
+            .push(value);
+    } else {
+        section.insert(key, toml_edit::value(value));
+    }
+    Ok(document.to_string())
 }
 
 fn install(packages: &[&str]) -> anyhow::Result<()> {
@@ -212,6 +257,23 @@ mod tests {
 
         1 thing is missing: sandboxes cannot run here yet; `nacre doctor --fix` puts right what it can
         ");
+    }
+
+    #[test]
+    fn a_setting_is_written_into_the_file_and_the_rest_stays() {
+        let before = "# mine\n[local]\nranges = 3 # few\n";
+        let with_proxy = with_setting(before, "upstream", "http://proxy:3128").unwrap();
+        let both = with_setting(&with_proxy, "allow", "mirror.corp:80").unwrap();
+        insta::assert_snapshot!(both, @r#"
+        # mine
+        [local]
+        ranges = 3 # few
+
+        [egress]
+        upstream = "http://proxy:3128"
+        allow = ["mirror.corp:80"]
+        "#);
+        assert!(with_setting("egress = 1", "upstream", "x").is_err());
     }
 
     #[test]

@@ -2,9 +2,10 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use model::ByteCount;
-use provider_local::{Usage, UsagePart};
+use provider_local::{Local, Usage, UsagePart};
 
 use crate::app::App;
+use crate::config;
 use crate::error::CommandError;
 use crate::output::{facts, table};
 
@@ -14,12 +15,23 @@ pub(crate) enum Command {
     Usage,
     /// Remove what nothing needs any more
     Gc,
+    /// Move the store onto a file system of its own, in one file
+    ///
+    /// On btrfs a snapshot of a running sandbox takes milliseconds however large its disk is, and
+    /// disk limits are kept by the kernel. Stop or remove running sandboxes first. The file takes
+    /// only what is in it.
+    Init {
+        /// Make a btrfs that can grow to this size
+        #[arg(long, value_name = "SIZE")]
+        btrfs: ByteCount,
+    },
 }
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
     match command {
         Command::Usage => usage(app).await?,
         Command::Gc => collect(app).await?,
+        Command::Init { btrfs } => init(app, btrfs)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -48,6 +60,31 @@ fn shown(usage: &Usage) -> String {
     let free = ByteCount::new(usage.free_bytes).to_string();
     table(&["WHAT", "COUNT", "SIZE"], &rows)
         + &facts(&[("free at", format!("{}: {free}", usage.home))])
+}
+
+fn init(app: &App, size: ByteCount) -> Result<(), CommandError> {
+    let config = config::load()?.local;
+    let progress = app.output.progress("moving the store");
+    let moved = Local::move_onto_btrfs(&config, size, &|step| progress.say(step))?;
+    drop(progress);
+    app.output.result(&moved, || {
+        facts(&[
+            (
+                "store",
+                format!("{} of {}", moved.image, ByteCount::new(moved.size_bytes)),
+            ),
+            (
+                "moved",
+                format!(
+                    "{} layers, {} snapshots, {} sandboxes, {}, compared",
+                    moved.layers,
+                    moved.snapshots,
+                    moved.sandboxes,
+                    ByteCount::new(moved.bytes)
+                ),
+            ),
+        ])
+    })
 }
 
 async fn collect(app: &App) -> Result<(), CommandError> {

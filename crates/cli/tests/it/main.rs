@@ -29,7 +29,7 @@ impl Nacre {
         let home = camino_tempfile::Builder::new()
             .prefix("n")
             .rand_bytes(4)
-            .tempdir_in("/tmp")
+            .tempdir()
             .unwrap();
         Self {
             home,

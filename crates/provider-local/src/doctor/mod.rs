@@ -6,16 +6,19 @@ mod home;
 mod idle;
 mod kernel;
 mod limits;
+mod network;
 mod programs;
 mod ranges;
 mod scratch;
 mod trial;
 
 use camino::Utf8PathBuf;
+use model::Secret;
 use rustix::process::geteuid;
 use serde::Serialize;
 
 use crate::Config;
+pub use network::Surroundings;
 use scratch::Scratch;
 
 /// What `doctor` looked at.
@@ -52,6 +55,13 @@ pub enum Fix {
     Module(&'static str),
     /// A file to be given this content.
     Write(Utf8PathBuf, String),
+    /// A key of `[egress]` in the configuration to be set, or added to if it is a list. The value may
+    /// be secret.
+    Setting {
+        file: Utf8PathBuf,
+        key: &'static str,
+        value: Secret,
+    },
     /// A file system of this kind to be mounted at a directory, which is made.
     Mount(&'static str, Utf8PathBuf),
     /// A script for `sh`.
@@ -106,7 +116,7 @@ impl Finding {
 ///
 /// Takes a second or so, and must not be called on a thread that is about to end: what it starts
 /// goes with the thread.
-pub fn examine(config: &Config) -> Vec<Finding> {
+pub fn examine(config: &Config, around: &Surroundings) -> Vec<Finding> {
     let mut findings = vec![limits::root(), kernel::version()];
     let (place, found) = home::examine(config);
     findings.extend(found);
@@ -120,6 +130,7 @@ pub fn examine(config: &Config) -> Vec<Finding> {
             "not tried: that takes root",
         ));
     }
+    findings.extend(network::examine(&config.egress, around));
     findings.extend(programs::examine());
     findings
 }

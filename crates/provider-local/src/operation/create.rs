@@ -1,10 +1,10 @@
 use std::os::unix::fs::DirBuilderExt as _;
 
 use model::Id;
-use provider::{Network, Origin, ProviderError, Runtime, SandboxId, SandboxSpec};
+use provider::{Origin, ProviderError, Runtime, SandboxId, SandboxSpec};
 
 use super::Engine;
-use crate::claim;
+use crate::egress::Grant;
 use crate::error::Doing as _;
 use crate::intent::Intent;
 use crate::keeper::{Children, Waiting};
@@ -13,6 +13,7 @@ use crate::record::{Record, State};
 use crate::rootfs::{self, host};
 use crate::runtime;
 use crate::snapshot::SnapshotRecord;
+use crate::{claim, egress};
 
 /// A guard against fork bombs for those who set no limit.
 const DEFAULT_PIDS: u64 = 4096;
@@ -24,6 +25,8 @@ pub(super) const MAX_STACK: usize = 64;
 pub(crate) struct Stack {
     pub(crate) layers: Vec<LayerId>,
     pub(crate) host: Option<String>,
+    /// A fork may reach what its origin may, whatever the configuration says by now.
+    pub(crate) egress: Option<Grant>,
 }
 
 impl Engine {
@@ -52,6 +55,7 @@ impl Engine {
                 Ok(Stack {
                     layers: vec![layer],
                     host: Some(host::fingerprint()),
+                    egress: None,
                 })
             }
             Origin::Rootfs(path) => {
@@ -59,6 +63,7 @@ impl Engine {
                 Ok(Stack {
                     layers: vec![layer],
                     host: None,
+                    egress: None,
                 })
             }
             Origin::Snapshot(id) => {
@@ -78,6 +83,7 @@ impl Engine {
                 Ok(Stack {
                     layers: snapshot.layers,
                     host: snapshot.host,
+                    egress: None,
                 })
             }
         }
@@ -176,6 +182,7 @@ impl Engine {
             env: spec.env.clone(),
             network: spec.network,
             runtime: spec.runtime,
+            egress: stack.egress.or_else(|| self.egress.grant(spec)),
             forwards: spec.forwards.clone(),
             // So it is called once the intent to make it is gone; until then nobody sees it.
             state: State::Running,
@@ -205,10 +212,11 @@ impl Engine {
     pub(crate) fn furnish(&self, record: &Record) -> std::io::Result<()> {
         let directory = self.home.sandbox(record.id);
         std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
-        for (name, mode) in [("disk", 0o755), ("disk/upper", 0o755), ("disk/work", 0o700)] {
+        crate::disk::make(&directory.join("disk"), record.disk)?;
+        if record.egress.is_some() {
             std::fs::DirBuilder::new()
-                .mode(mode)
-                .create(directory.join(name))?;
+                .mode(0o700)
+                .create(directory.join(super::EGRESS_LOG))?;
         }
         Ok(())
     }
@@ -247,9 +255,7 @@ fn validate(spec: &SandboxSpec) -> Result<(), ProviderError> {
                 .to_owned(),
         );
     }
-    if spec.network == Network::Proxy {
-        return refuse("this build has no egress proxy; use --net none".to_owned());
-    }
+    egress::validate(spec)?;
     let least = runtime::least_memory(spec.runtime);
     if spec.memory.is_some_and(|memory| memory < least) {
         return refuse(format!(

@@ -66,6 +66,7 @@ impl Engine {
         let stack = Stack {
             layers,
             host: origin.host.clone(),
+            egress: origin.egress.clone(),
         };
         let mut made = Vec::with_capacity(count);
         for _ in 0..count {
@@ -111,6 +112,8 @@ fn spec_of(record: &Record) -> SandboxSpec {
         env: record.env.clone(),
         labels: record.labels.clone(),
         network: record.network,
+        // Its origin's grant holds everything.
+        allow: Vec::new(),
         runtime: record.runtime,
         forwards: record.forwards.clone(),
         lifetime: None,

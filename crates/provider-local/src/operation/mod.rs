@@ -38,10 +38,12 @@ use std::time::Duration;
 use model::{Boot, Clock, Id};
 use provider::{Network, ProviderError, Runtime, SandboxId};
 use wire::guest;
-use wire::keeper::{Launch, Reply, Request, Start};
+use wire::keeper::{Egress, Launch, Reply, Request, Start};
 
 use crate::cgroup::{Group, Layout, Limits};
 use crate::claim::{IDS_PER_SANDBOX, Ranges};
+use crate::disk;
+use crate::egress::EgressSettings;
 use crate::embedded::Programs;
 use crate::error::Doing as _;
 use crate::home::Home;
@@ -51,6 +53,11 @@ use crate::netns::Pool;
 use crate::record::{Record, State, process};
 use crate::rootfs::host;
 use crate::runtime;
+
+/// In a sandbox's directory, where the proxy writes what it decided.
+pub(crate) const EGRESS_LOG: &str = "egress";
+/// The id of a sandbox's range that its proxy runs as: nobody's inside, and no other sandbox's.
+const EGRESS_USER: u32 = 65_533;
 
 /// Everything an operation needs.
 #[derive(Debug, Clone)]
@@ -63,6 +70,7 @@ pub(crate) struct Engine {
     pub(crate) networks: Pool,
     pub(crate) keepers: Arc<Children>,
     pub(crate) to_disk_after: Duration,
+    pub(crate) egress: Arc<EgressSettings>,
     /// Goes when the last clone of this goes.
     pub(crate) _group: Arc<Group>,
 }
@@ -118,6 +126,21 @@ impl Engine {
     fn order(&self, record: &Record) -> Launch {
         let directory = self.home.sandbox(record.id);
         let hostname = record.name.clone().unwrap_or_else(|| short(record.id));
+        let egress = record.egress.as_ref().map(|grant| Egress {
+            program: self.programs.egress.to_string(),
+            order: self.egress.order(
+                grant,
+                &directory.join(EGRESS_LOG),
+                record.first_id + EGRESS_USER,
+            ),
+        });
+        let mut env = BTreeMap::new();
+        let mut files = Vec::new();
+        if egress.is_some() {
+            files = self.egress.files();
+            env = self.egress.environment(&files);
+        }
+        env.extend(record.env.clone());
         Launch {
             sandbox: record.id.to_string(),
             layers: record
@@ -151,16 +174,20 @@ impl Engine {
                 .memory
                 .map_or(256 << 20, |memory| (memory / 2).max(1 << 20)),
             processes_per_user: record.pids,
-            disk_limit: record.disk,
+            disk_limit: record
+                .disk
+                .filter(|_| !disk::keeps_limit(&directory.join("disk"))),
             to_disk_after_ms: u64::try_from(self.to_disk_after.as_millis()).unwrap_or(u64::MAX),
             config: guest::Config {
                 sandbox: record.id.to_string(),
                 generation: record.generation,
                 boot: record.boot.to_string(),
-                env: environment(&record.env),
+                env: environment(&env),
                 listen: None,
                 scaffold: Vec::new(),
             },
+            egress,
+            files,
             dir: directory.into_string(),
         }
     }

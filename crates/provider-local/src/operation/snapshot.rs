@@ -14,7 +14,7 @@ use crate::layer::{self, LayerId};
 use crate::record::{Record, State};
 use crate::snapshot::{Digest, SnapshotRecord, disk_id};
 use crate::timing::millis;
-use crate::{merged, tree};
+use crate::{disk, merged, tree};
 
 /// A copy of a living sandbox's upper.
 #[derive(Debug)]
@@ -78,8 +78,9 @@ impl Engine {
         result
     }
 
-    /// Freeze, copy, thaw: what is not on the disk yet is in the kernel's cache, which the copy
-    /// reads. The keeper thaws by itself if we die on the way.
+    /// Freeze, copy, thaw. A copy reads what is not on the disk yet from the kernel's cache; where
+    /// blocks are shared instead, it is written back first, while the sandbox still runs. The
+    /// keeper thaws by itself if we die on the way.
     pub(crate) fn capture(
         &self,
         id: SandboxId,
@@ -93,14 +94,18 @@ impl Engine {
             SandboxState::Paused { .. } | SandboxState::Ended => None,
             SandboxState::Stopped { .. } => return Err(not_running(&record, "snapshotted")),
         };
+        layer::prepare(&self.home, layer)?;
+        let place = layer::directory(&self.home, layer);
+        let disk = self.home.sandbox(id).join("disk");
+        if keeper.is_some() && disk::shares_blocks(&disk) {
+            self.sync()?;
+        }
         let frozen = Instant::now();
         if let Some(keeper) = &keeper {
             self.freeze(&record, keeper)?;
         }
         model::failpoint::hit("snapshot.frozen");
-        let place = layer::prepare(&self.home, layer)?;
-        let copied =
-            tree::copy(&self.home.sandbox(id).join("disk/upper"), &place).doing("copying the disk");
+        let copied = disk::capture(&disk, &place).doing("copying the disk");
         model::failpoint::hit("snapshot.copied");
         let mut frozen_ms = 0.0;
         if let Some(keeper) = keeper {

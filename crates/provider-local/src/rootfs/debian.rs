@@ -7,8 +7,10 @@ use std::process::{Command, Stdio};
 use camino::Utf8Path;
 use model::{Clock, Id};
 use provider::ProviderError;
+use wire::keeper::FILES;
 
 use super::fill_once;
+use crate::egress::{CARGO, KEPT_BY_SUDO};
 use crate::error::Doing as _;
 use crate::home::Home;
 use crate::layer::LayerId;
@@ -26,6 +28,14 @@ mkdir -p "$1/home/user/workspace" && chown -R 1000:1000 "$1/home/user"
 ln -sfn /home/user/workspace "$1/workspace"
 echo 'user ALL=(ALL:ALL) NOPASSWD:ALL' > "$1/etc/sudoers.d/user" && chmod 0440 "$1/etc/sudoers.d/user"
 "#;
+
+/// What makes a base's tools find the way out: see `egress`.
+fn way_out() -> String {
+    format!(
+        "echo '{}' > \"$1/etc/sudoers.d/egress\" && chmod 0440 \"$1/etc/sudoers.d/egress\"\nmkdir -p \"$1/.cargo\" && ln -sfn /run/nacre/{FILES}/{CARGO} \"$1/.cargo/config.toml\"\n",
+        KEPT_BY_SUDO.trim_end()
+    )
+}
 
 pub(crate) fn build(
     home: &Home,
@@ -89,7 +99,7 @@ fn tidy(place: &Utf8Path) -> std::io::Result<()> {
 
 fn run(place: &Utf8Path, slim: bool, progress: &dyn Fn(&str)) -> Result<(), ProviderError> {
     let hook = place.with_file_name("customise.sh");
-    fs_err::write(&hook, CUSTOMISE).doing("writing the recipe")?;
+    fs_err::write(&hook, format!("{CUSTOMISE}{}", way_out())).doing("writing the recipe")?;
     let include = if slim { SLIM } else { FULL };
     let mut child = Command::new("mmdebstrap")
         .args(["--variant=minbase", "--mode=root", "--format=directory", "--include", include])

@@ -8,8 +8,10 @@ use camino::Utf8Path;
 use fs_err as fs;
 use model::Clock;
 use provider::ProviderError;
+use wire::keeper::FILES;
 
 use super::fill_once;
+use crate::egress::{CARGO, KEPT_BY_SUDO};
 use crate::error::Doing as _;
 use crate::home::Home;
 use crate::layer::LayerId;
@@ -104,7 +106,7 @@ pub(crate) fn fingerprint() -> String {
 /// The layer that stands under every sandbox `--from host`.
 pub(crate) fn ensure_skeleton(home: &Home, clock: &dyn Clock) -> Result<LayerId, ProviderError> {
     // Raised when what is below changes.
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
     let id = LayerId::named("host", &format!("{VERSION} {}", fingerprint()));
     fill_once(home, clock, &id, |place| {
         build(place).doing("preparing the host's root file system")
@@ -136,6 +138,7 @@ fn build(root: &Utf8Path) -> std::io::Result<()> {
         ("srv", 0o755),
         ("etc/ssl", 0o755),
         ("etc/sudoers.d", 0o750),
+        (".cargo", 0o755),
     ];
     for (name, mode) in directories {
         let path = root.join(name);
@@ -147,6 +150,10 @@ fn build(root: &Utf8Path) -> std::io::Result<()> {
     }
     symlink("/run", root.join("var/run"))?;
     symlink("/home/user/workspace", root.join("workspace"))?;
+    symlink(
+        format!("/run/nacre/{FILES}/{CARGO}"),
+        root.join(".cargo/config.toml"),
+    )?;
     for name in TOP {
         let host = format!("/{name}");
         match std::fs::symlink_metadata(&host) {
@@ -168,7 +175,9 @@ fn build(root: &Utf8Path) -> std::io::Result<()> {
         ("gshadow", "", 0o640),
         (
             "sudoers",
-            "Defaults env_reset\nroot ALL=(ALL:ALL) ALL\nuser ALL=(ALL:ALL) NOPASSWD:ALL\n",
+            &format!(
+                "Defaults env_reset\n{KEPT_BY_SUDO}root ALL=(ALL:ALL) ALL\nuser ALL=(ALL:ALL) NOPASSWD:ALL\n"
+            ),
             0o440,
         ),
         ("hostname", "", 0o644),

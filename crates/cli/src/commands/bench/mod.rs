@@ -4,12 +4,14 @@
 //! rounds; [`report`] says what was found and whether it is what was asked for.
 
 mod census;
+mod egress;
 mod interrupt;
 mod machine;
 mod operations;
 mod peers;
 mod report;
 mod stats;
+mod storage;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -33,6 +35,10 @@ use crate::error::CommandError;
 pub(crate) enum Command {
     /// How long sandboxes take on this machine, beside bubblewrap, runc and others
     Sandbox(Arguments),
+    /// Snapshots, stops and forks on each file system that this machine can make
+    Storage(storage::Arguments),
+    /// How much a sandbox's way out carries, beside no proxy and beside nginx
+    Egress(egress::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -70,6 +76,8 @@ enum Operation {
     Forks100,
     /// Fork of a running sandbox
     ForkLive,
+    /// Snapshot of a running sandbox that has just written many files
+    SnapshotLive,
     /// 500 idle sandboxes at once
     #[value(name = "idle_500")]
     Idle500,
@@ -92,6 +100,7 @@ impl Operation {
             Self::ForkSnapshot => "fork_snapshot",
             Self::Forks100 => "forks_100",
             Self::ForkLive => "fork_live",
+            Self::SnapshotLive => "snapshot_live",
             Self::Idle500 => "idle_500",
             Self::Cycles1000 => "cycles_1000",
             Self::Files => "files",
@@ -108,6 +117,7 @@ impl Operation {
             Self::ForkSnapshot => operations::fork::from_snapshot(bench).await,
             Self::Forks100 => operations::fork::herd(bench).await,
             Self::ForkLive => operations::fork::live(bench).await,
+            Self::SnapshotLive => operations::snapshot::live(bench).await,
             Self::Idle500 => operations::idle::run(bench).await,
             Self::Cycles1000 => operations::cycles::run(bench).await,
             Self::Files => operations::files::run(bench).await,
@@ -117,7 +127,14 @@ impl Operation {
 }
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
-    let Command::Sandbox(arguments) = command;
+    let arguments = match command {
+        Command::Sandbox(arguments) => arguments,
+        Command::Storage(arguments) => return storage::run(app, &arguments),
+        Command::Egress(arguments) => {
+            egress::run(app, &arguments).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let interrupt = Interrupt::listen()?;
     let configured = config::load()?.local;
     let place = Place::make(arguments.home.as_deref().unwrap_or(&configured.home))?;

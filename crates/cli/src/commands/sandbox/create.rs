@@ -6,6 +6,7 @@ use std::time::Instant;
 use clap::ValueEnum;
 use model::ByteCount;
 use provider::{Forward, Isolation, Network, Origin, Runtime, Sandbox, SandboxId, SandboxSpec};
+use provider_local::{EgressRule, EgressRuleError};
 use serde::Serialize;
 
 use super::{key_and_value, milliseconds, name};
@@ -45,8 +46,9 @@ pub(crate) struct Arguments {
     /// What it reaches on the network
     #[arg(long, value_enum, default_value_t = NetworkName::None)]
     net: NetworkName,
-    /// A host it may reach through the proxy
-    #[arg(long, value_name = "HOST")]
+    /// With `--net proxy`: a host it may reach beyond package registries and git hosts, as
+    /// `example.org`, `example.org:8443`, `*.example.org` or `*`; without a port, 80 and 443
+    #[arg(long, value_name = "HOST", value_parser = rule)]
     allow: Vec<String>,
     /// A port on its loopback that leads to an address of the host
     #[arg(long, value_name = "PORT=HOST:PORT", value_parser = served)]
@@ -71,7 +73,8 @@ enum RuntimeName {
 enum NetworkName {
     /// Its own loopback
     None,
-    /// Loopback, and a proxy that lets through what `--allow` names
+    /// Loopback, and a proxy that lets through package registries, git hosts and what `--allow`
+    /// names
     Proxy,
     /// The host's network itself; needs `--i-know`
     Host,
@@ -168,12 +171,6 @@ impl Arguments {
             )
             .hint("add `--net proxy`"));
         }
-        // To drop the list would leave the choice to whatever the proxy allows by itself.
-        if !self.allow.is_empty() {
-            return Err(CommandError::refused(
-                "this engine cannot keep a list of allowed hosts yet",
-            ));
-        }
         for (place, served) in self.serve.iter().enumerate() {
             if self.serve[..place]
                 .iter()
@@ -202,6 +199,7 @@ impl Arguments {
                 NetworkName::Proxy => Network::Proxy,
                 NetworkName::Host => Network::Host,
             },
+            allow: self.allow,
             runtime: match self.runtime {
                 RuntimeName::Native => Runtime::Native,
                 RuntimeName::Runsc => Runtime::Runsc,
@@ -284,6 +282,14 @@ fn served(text: &str) -> Result<Served, String> {
         port: port(own)?,
         to: to.to_owned(),
     })
+}
+
+/// A rule of the proxy, in its one spelling.
+fn rule(text: &str) -> Result<String, String> {
+    let rule: EgressRule = text
+        .parse()
+        .map_err(|error: EgressRuleError| error.to_string())?;
+    Ok(rule.to_string())
 }
 
 fn size(text: &str) -> Result<ByteCount, String> {

@@ -1,5 +1,6 @@
 pub(crate) mod copy;
 pub(crate) mod create;
+mod egress;
 pub(crate) mod exec;
 mod lifecycle;
 mod list;
@@ -53,7 +54,7 @@ pub(crate) enum Command {
     /// Open a shell in a sandbox through its own ssh server
     Ssh(ssh::Arguments),
     /// Show what a sandbox reached on the network
-    Egress(Named),
+    Egress(egress::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -78,11 +79,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
         Command::Cp(arguments) => copy::run(app, &arguments).await?,
         Command::Port(arguments) => port::run(app, &arguments).await?,
         Command::Ssh(arguments) => return ssh::run(app, &arguments).await,
-        Command::Egress(_) => {
-            return Err(CommandError::refused(
-                "this engine keeps no record of what a sandbox reached yet",
-            ));
-        }
+        Command::Egress(arguments) => egress::run(app, &arguments).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

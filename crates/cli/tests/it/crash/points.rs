@@ -17,9 +17,10 @@ pub(super) enum Operation {
     Stop,
     Fork,
     Remove,
+    MoveStore,
 }
 
-use Operation::{Create, Fork, Pause, Remove, Resume, Snapshot, Stop};
+use Operation::{Create, Fork, MoveStore, Pause, Remove, Resume, Snapshot, Stop};
 
 /// Which operation passes which fail point. Each is walked by that operation's test, which fails
 /// if the process does not die there.
@@ -59,6 +60,9 @@ const TABLE: &[(&str, Operation)] = &[
     ("remove.ended", Remove),
     ("remove.trashed", Remove),
     ("remove.released", Remove),
+    ("storage.copied", MoveStore),
+    ("storage.filled", MoveStore),
+    ("storage.moved", MoveStore),
 ];
 
 pub(super) fn points_of(operation: Operation) -> impl Iterator<Item = &'static str> {

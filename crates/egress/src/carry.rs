@@ -1,0 +1,466 @@
+//! Moving bytes: a request and its response, or both ways until an end.
+
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::{Buf as _, BytesMut};
+use tokio::time::{sleep, timeout};
+
+use crate::http::{
+    Answer, Body, Chunked, HeadError, Request, Response, forwarded_request, forwarded_response,
+    head_length, parse_response,
+};
+use crate::log::Carried;
+use crate::proxy::{Limits, wants_close};
+use crate::stream::{Pipe, Stream};
+use crate::target::Target;
+
+/// What is read at once into our memory.
+const PIECE: usize = 16 << 10;
+/// A client that still talks after a refusal is listened to for so long, so that it sees it.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// A connection and what came on it that nobody has used yet.
+#[derive(Debug)]
+pub(crate) struct Side {
+    pub(crate) stream: Stream,
+    pub(crate) buffer: BytesMut,
+}
+
+impl Side {
+    pub(crate) async fn fill(&mut self) -> io::Result<usize> {
+        fill(&self.stream, &mut self.buffer).await
+    }
+
+    pub(crate) fn is_stale(&self) -> bool {
+        !self.buffer.is_empty() || self.stream.is_stale()
+    }
+
+    pub(crate) fn peer(&self) -> Option<String> {
+        self.stream.peer().map(|address| address.ip().to_string())
+    }
+
+    /// Answers and ends. What the client still sends is read and dropped for a moment: closing on
+    /// unread bytes would take the answer away from it.
+    pub(crate) async fn refuse(&mut self, answer: Answer, code: &str, text: &str) {
+        let response = answer.response(code, text);
+        let linger = async {
+            self.stream.write_all(&response).await?;
+            self.stream.finish();
+            while self.fill().await? > 0 {
+                self.buffer.clear();
+            }
+            io::Result::Ok(())
+        };
+        let _ = timeout(LINGER, linger).await;
+    }
+}
+
+async fn fill(stream: &Stream, buffer: &mut BytesMut) -> io::Result<usize> {
+    buffer.reserve(PIECE);
+    stream.read(buffer).await
+}
+
+/// A request to be carried out.
+pub(crate) struct Order<'a> {
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) target: &'a Target,
+    pub(crate) path: &'a [u8],
+    pub(crate) to_proxy: Option<&'a [u8]>,
+    pub(crate) limits: &'a Limits,
+}
+
+pub(crate) enum Exchanged {
+    Done {
+        carried: Carried,
+        /// The server's connection is good for another request.
+        reusable: bool,
+        /// The client's is not.
+        close: bool,
+    },
+    /// The server closed before it said anything, and the request can be made again.
+    Unanswered,
+    /// The client got nothing yet and can be told.
+    Unusable {
+        answer: Answer,
+        code: &'static str,
+        text: String,
+    },
+    Broken {
+        carried: Carried,
+    },
+}
+
+/// Sends one request and gives its response back.
+pub(crate) async fn exchange(client: &mut Side, server: &mut Side, order: Order<'_>) -> Exchanged {
+    let mut head = Vec::with_capacity(512);
+    forwarded_request(
+        order.request,
+        order.target,
+        order.path,
+        order.to_proxy,
+        &mut head,
+    );
+    let counts = Counts::default();
+    counts.out(head.len());
+    let has_body = order.request.body != Body::None;
+    if server.stream.write_all(&head).await.is_err() && !has_body {
+        return Exchanged::Unanswered;
+    }
+    let (from, unread) = (&client.stream, &mut client.buffer);
+    let (to, answers) = (&server.stream, &mut server.buffer);
+    let mut answering = pin!(answer(to, answers, from, &order, &counts));
+    if !has_body {
+        return concluded(&answering.await, &order, &counts, true);
+    }
+    let mut sending = pin!(send(from, unread, to, &order, &counts));
+    tokio::select! {
+        biased;
+        sent = &mut sending => match sent {
+            Ok(()) => concluded(&answering.await, &order, &counts, true),
+            // It may have said why it does not want the rest.
+            Err(Gone::To) => concluded(&answering.await, &order, &counts, false),
+            Err(Gone::From) => Exchanged::Broken { carried: counts.carried() },
+        },
+        answered = &mut answering => concluded(&answered, &order, &counts, false),
+    }
+}
+
+fn concluded(
+    answered: &Result<Answered, Fault>,
+    order: &Order<'_>,
+    counts: &Counts,
+    sent_whole: bool,
+) -> Exchanged {
+    let unusable = |answer, code, text| Exchanged::Unusable { answer, code, text };
+    match answered {
+        Ok(Answered { keeps, framed }) => Exchanged::Done {
+            carried: counts.carried(),
+            reusable: *keeps && *framed && sent_whole,
+            close: !*framed || !sent_whole || wants_close(order.request),
+        },
+        // A body that was sent in part cannot be sent again.
+        Err(Fault::Silent) if order.request.body == Body::None => Exchanged::Unanswered,
+        Err(Fault::Silent) => unusable(
+            Answer::BAD_GATEWAY,
+            "no-answer",
+            format!("{} closed without an answer", order.target),
+        ),
+        Err(Fault::Late) => unusable(
+            Answer::TIMED_OUT,
+            "timed-out",
+            format!("{} does not answer", order.target),
+        ),
+        Err(Fault::Head(error)) => unusable(
+            Answer::BAD_GATEWAY,
+            "bad-answer",
+            format!("{} answered what is not HTTP: {error}", order.target),
+        ),
+        Err(Fault::Half) => Exchanged::Broken {
+            carried: counts.carried(),
+        },
+    }
+}
+
+/// What has passed so far. Read by the watch over idle ones while it grows.
+#[derive(Debug, Default)]
+struct Counts {
+    inward: AtomicU64,
+    outward: AtomicU64,
+}
+
+impl Counts {
+    fn out(&self, bytes: usize) {
+        self.outward.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    fn carried(&self) -> Carried {
+        Carried {
+            bytes_in: self.inward.load(Ordering::Relaxed),
+            bytes_out: self.outward.load(Ordering::Relaxed),
+            ms: 0,
+        }
+    }
+}
+
+struct Answered {
+    /// The server takes another request on this connection.
+    keeps: bool,
+    /// The end of the response was told in it.
+    framed: bool,
+}
+
+enum Fault {
+    /// Not a byte came.
+    Silent,
+    Late,
+    Head(HeadError),
+    /// The client has a part of the response.
+    Half,
+}
+
+/// Which end of a way broke.
+enum Gone {
+    From,
+    To,
+}
+
+async fn answer(
+    server: &Stream,
+    answers: &mut BytesMut,
+    client: &Stream,
+    order: &Order<'_>,
+    counts: &Counts,
+) -> Result<Answered, Fault> {
+    let mut was_told_to_wait = false;
+    loop {
+        let length = match timeout(order.limits.answer, next_head(server, answers)).await {
+            Ok(Ok(length)) => length,
+            Ok(Err(fault)) if !was_told_to_wait => return Err(fault),
+            Err(_) if !was_told_to_wait => return Err(Fault::Late),
+            _ => return Err(Fault::Half),
+        };
+        let head = answers.split_to(length).freeze();
+        let response = parse_response(&head).map_err(Fault::Head)?;
+        match response.status {
+            // Nobody asked to switch: the field that asks for it is not forwarded.
+            101 => return Err(Fault::Head(HeadError::Version)),
+            100..=199 => {
+                let mut out = Vec::with_capacity(64);
+                forwarded_response(&response, false, &mut out);
+                client.write_all(&out).await.map_err(|_| Fault::Half)?;
+                was_told_to_wait = true;
+            }
+            _ => return give(&response, server, answers, client, order, counts).await,
+        }
+    }
+}
+
+async fn next_head(server: &Stream, answers: &mut BytesMut) -> Result<usize, Fault> {
+    let mut looked_at = 0;
+    loop {
+        if let Some(length) = head_length(answers, looked_at).map_err(Fault::Head)? {
+            return Ok(length);
+        }
+        looked_at = answers.len();
+        match fill(server, answers).await {
+            Ok(1..) => {}
+            _ if looked_at == 0 => return Err(Fault::Silent),
+            _ => return Err(Fault::Head(HeadError::FirstLine)),
+        }
+    }
+}
+
+/// The final response, head and body.
+async fn give(
+    response: &Response<'_>,
+    server: &Stream,
+    answers: &mut BytesMut,
+    client: &Stream,
+    order: &Order<'_>,
+    counts: &Counts,
+) -> Result<Answered, Fault> {
+    let body = response.body(order.request.method);
+    let framed = body != Body::UntilClose;
+    let mut out = Vec::with_capacity(PIECE);
+    let close = !framed || wants_close(order.request);
+    forwarded_response(response, close, &mut out);
+    let way = Way {
+        from: server,
+        unread: answers,
+        to: client,
+        count: &counts.inward,
+        idle: order.limits.idle,
+    };
+    // Whichever end is gone, the client has half a response and no more is to be said.
+    way.carry(body, out).await.map_err(|_| Fault::Half)?;
+    Ok(Answered {
+        keeps: response.keep_alive,
+        framed,
+    })
+}
+
+async fn send(
+    from: &Stream,
+    unread: &mut BytesMut,
+    to: &Stream,
+    order: &Order<'_>,
+    counts: &Counts,
+) -> Result<(), Gone> {
+    let way = Way {
+        from,
+        unread,
+        to,
+        count: &counts.outward,
+        idle: order.limits.idle,
+    };
+    way.carry(order.request.body, Vec::new()).await
+}
+
+/// One direction of an exchange.
+struct Way<'a> {
+    from: &'a Stream,
+    unread: &'a mut BytesMut,
+    to: &'a Stream,
+    count: &'a AtomicU64,
+    idle: Duration,
+}
+
+impl Way<'_> {
+    /// Carries a body after `first`, which goes together with what of the body is there already.
+    async fn carry(mut self, body: Body, first: Vec<u8>) -> Result<(), Gone> {
+        match body {
+            Body::None => self.give(&first).await,
+            Body::Length(length) => self.carry_length(length, first).await,
+            Body::Chunked => self.carry_chunks(first).await,
+            Body::UntilClose => self.carry_length(u64::MAX, first).await.or_else(|gone| {
+                // The end of the connection is the end of the body.
+                match gone {
+                    Gone::From => Ok(()),
+                    Gone::To => Err(gone),
+                }
+            }),
+        }
+    }
+
+    async fn carry_length(&mut self, length: u64, mut first: Vec<u8>) -> Result<(), Gone> {
+        let here = usize::try_from(length)
+            .unwrap_or(usize::MAX)
+            .min(self.unread.len());
+        first.extend_from_slice(&self.unread[..here]);
+        self.unread.advance(here);
+        self.give(&first).await?;
+        let mut left = length - here as u64;
+        if left == 0 {
+            return Ok(());
+        }
+        let pipe = Pipe::new().map_err(|_| Gone::To)?;
+        while left > 0 {
+            match timeout(self.idle, pipe.carry(self.from, self.to, left)).await {
+                Ok(Ok(0)) => return Err(Gone::From),
+                Ok(Ok(moved)) => {
+                    left -= moved;
+                    self.count.fetch_add(moved, Ordering::Relaxed);
+                }
+                Ok(Err(_)) | Err(_) => return Err(Gone::To),
+            }
+        }
+        Ok(())
+    }
+
+    async fn carry_chunks(&mut self, mut out: Vec<u8>) -> Result<(), Gone> {
+        let mut chunked = Chunked::default();
+        loop {
+            let used = chunked.advance(self.unread).map_err(|_| Gone::From)?;
+            out.extend_from_slice(&self.unread[..used]);
+            self.unread.advance(used);
+            self.give(&out).await?;
+            if chunked.is_done() {
+                return Ok(());
+            }
+            out.clear();
+            match timeout(self.idle, fill(self.from, self.unread)).await {
+                Ok(Ok(1..)) => {}
+                _ => return Err(Gone::From),
+            }
+        }
+    }
+
+    async fn give(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+        match timeout(self.idle, self.to.write_all(bytes)).await {
+            Ok(Ok(())) => {
+                self.count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                Ok(())
+            }
+            _ => Err(Gone::To),
+        }
+    }
+}
+
+/// Carries both ways until both ends have closed, one of them breaks, or nothing passes for long.
+pub(crate) async fn both_ways(client: &mut Side, server: &mut Side, idle: Duration) -> Carried {
+    let counts = Counts::default();
+    let outward = pump(
+        &client.stream,
+        &mut client.buffer,
+        &server.stream,
+        &counts.outward,
+    );
+    let inward = pump(
+        &server.stream,
+        &mut server.buffer,
+        &client.stream,
+        &counts.inward,
+    );
+    let both = async { tokio::try_join!(outward, inward) };
+    tokio::select! {
+        _ = both => {}
+        () = until_idle(&counts, idle) => {}
+    }
+    counts.carried()
+}
+
+async fn pump(
+    from: &Stream,
+    unread: &mut BytesMut,
+    to: &Stream,
+    count: &AtomicU64,
+) -> io::Result<()> {
+    to.write_all(unread).await?;
+    count.fetch_add(unread.len() as u64, Ordering::Relaxed);
+    // A tunnel may live long with nothing to carry; it need not hold memory.
+    *unread = BytesMut::new();
+    let pipe = Pipe::new()?;
+    loop {
+        match pipe.carry(from, to, u64::MAX).await? {
+            0 => break,
+            moved => count.fetch_add(moved, Ordering::Relaxed),
+        };
+    }
+    to.finish();
+    Ok(())
+}
+
+async fn until_idle(counts: &Counts, idle: Duration) {
+    let seen = || {
+        let Carried {
+            bytes_in,
+            bytes_out,
+            ..
+        } = counts.carried();
+        (bytes_in, bytes_out)
+    };
+    let mut before = seen();
+    loop {
+        sleep(idle).await;
+        let now = seen();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}
+
+/// `CONNECT` to an upstream proxy; gives the status of its answer.
+pub(crate) async fn ask_for_tunnel(
+    upstream: &mut Side,
+    target: &Target,
+    credentials: &[u8],
+) -> io::Result<u16> {
+    let mut ask = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n").into_bytes();
+    if !credentials.is_empty() {
+        ask.extend_from_slice(b"Proxy-Authorization: ");
+        ask.extend_from_slice(credentials);
+        ask.extend_from_slice(b"\r\n");
+    }
+    ask.extend_from_slice(b"\r\n");
+    upstream.stream.write_all(&ask).await?;
+    let length = next_head(&upstream.stream, &mut upstream.buffer)
+        .await
+        .map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    let head = upstream.buffer.split_to(length);
+    let response = parse_response(&head).map_err(io::Error::other)?;
+    Ok(response.status)
+}

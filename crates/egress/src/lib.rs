@@ -1,0 +1,35 @@
+//! A sandbox's way out: an HTTP proxy (`CONNECT` and absolute form) with an allowlist.
+//!
+//! One small process, `nacre-egress`, for each sandbox with `--net proxy`. It runs in the host's
+//! network namespace as a child of the keeper, which makes the listeners and hands them over:
+//!
+//! ```text
+//! sandbox                         │ host
+//!   127.0.0.1:3128 ───┐           │
+//!   /run/nacre/egress ┴── fds ────┼──► nacre-egress ──► target ─► policy ─► resolve, class, dial
+//!                                 │         └── egress.log
+//! ```
+//!
+//! [`target`], [`policy`], [`address`] and [`http`] are pure. nacre itself uses them to check rules
+//! and [`log`] to show what was decided.
+
+pub mod address;
+mod carry;
+mod defaults;
+mod dial;
+pub mod http;
+pub mod log;
+pub mod policy;
+mod proxy;
+mod reason;
+mod server;
+mod stream;
+pub mod target;
+mod upstream;
+
+pub use defaults::DEFAULT_RULES;
+pub use dial::Lookup;
+pub use proxy::{Limits, Proxy};
+pub use reason::{Reason, TargetError};
+pub use server::serve;
+pub use upstream::{Upstream, UpstreamError};
