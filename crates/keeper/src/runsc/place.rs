@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, chmodat, mkdirat, openat};
 use rustix::mount::MountAttrFlags;
 use wire::keeper::Launch;
 
@@ -119,8 +119,7 @@ fn build(
     attach(&own.run, &common.root, "run").at("attaching run")?;
     mkdirat(&own.run, "nacre", Mode::from(0o755)).at("attaching run")?;
     inside::cover_identity(launch, common)?;
-    // Where /tmp is something else, gVisor does not cover it either.
-    let _ = make_directories(&common.root, TMP_IS_NOT_EMPTY);
+    keep_tmp(&common.root);
 
     attach(&own.proc, place, "proc").at("attaching proc")?;
     attach(&common.devices, place, "dev").at("attaching dev")?;
@@ -128,6 +127,14 @@ fn build(
     attach(boot, place, &format!("{DOORS}/{BOOT}")).at("attaching the doors")?;
     cover(runner, place, &format!("{DOORS}/nacre")).at("the runner")?;
     cover(program, place, PROGRAM).at("runsc")
+}
+
+/// Best effort: where `/tmp` is a link or a file, gVisor does not cover it either.
+fn keep_tmp(root: &OwnedFd) {
+    if mkdirat(root, "tmp", Mode::from(0o755)).is_ok() {
+        let _ = chmodat(root, "tmp", Mode::from(0o1777), AtFlags::empty());
+    }
+    let _ = make_directories(root, TMP_IS_NOT_EMPTY);
 }
 
 fn write(directory: &OwnedFd, name: &str, content: &[u8]) -> io::Result<()> {
