@@ -27,6 +27,8 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(crate) struct Side {
     pub(crate) stream: Stream,
     pub(crate) buffer: BytesMut,
+    /// For bodies that come from it; empty between two.
+    pub(crate) pipe: Option<Pipe>,
 }
 
 impl Side {
@@ -109,13 +111,28 @@ pub(crate) async fn exchange(client: &mut Side, server: &mut Side, order: Order<
     if server.stream.write_all(&head).await.is_err() && !has_body {
         return Exchanged::Unanswered;
     }
-    let (from, unread) = (&client.stream, &mut client.buffer);
-    let (to, answers) = (&server.stream, &mut server.buffer);
-    let mut answering = pin!(answer(to, answers, from, &order, &counts));
+    let (from, to) = (&client.stream, &server.stream);
+    let outward = Way {
+        from,
+        unread: &mut client.buffer,
+        pipe: &mut client.pipe,
+        to,
+        count: &counts.outward,
+        idle: order.limits.idle,
+    };
+    let inward = Way {
+        from: to,
+        unread: &mut server.buffer,
+        pipe: &mut server.pipe,
+        to: from,
+        count: &counts.inward,
+        idle: order.limits.idle,
+    };
+    let mut answering = pin!(answer(inward, &order));
     if !has_body {
         return concluded(&answering.await, &order, &counts, true);
     }
-    let mut sending = pin!(send(from, unread, to, &order, &counts));
+    let mut sending = pin!(outward.carry(order.request.body, Vec::new()));
     tokio::select! {
         biased;
         sent = &mut sending => match sent {
@@ -207,22 +224,16 @@ enum Gone {
     To,
 }
 
-async fn answer(
-    server: &Stream,
-    answers: &mut BytesMut,
-    client: &Stream,
-    order: &Order<'_>,
-    counts: &Counts,
-) -> Result<Answered, Fault> {
+async fn answer(way: Way<'_>, order: &Order<'_>) -> Result<Answered, Fault> {
     let mut was_told_to_wait = false;
     loop {
-        let length = match timeout(order.limits.answer, next_head(server, answers)).await {
+        let length = match timeout(order.limits.answer, next_head(way.from, way.unread)).await {
             Ok(Ok(length)) => length,
             Ok(Err(fault)) if !was_told_to_wait => return Err(fault),
             Err(_) if !was_told_to_wait => return Err(Fault::Late),
             _ => return Err(Fault::Half),
         };
-        let head = answers.split_to(length).freeze();
+        let head = way.unread.split_to(length).freeze();
         let response = parse_response(&head).map_err(Fault::Head)?;
         match response.status {
             // Nobody asked to switch: the field that asks for it is not forwarded.
@@ -230,10 +241,10 @@ async fn answer(
             100..=199 => {
                 let mut out = Vec::with_capacity(64);
                 forwarded_response(&response, false, &mut out);
-                client.write_all(&out).await.map_err(|_| Fault::Half)?;
+                way.to.write_all(&out).await.map_err(|_| Fault::Half)?;
                 was_told_to_wait = true;
             }
-            _ => return give(&response, server, answers, client, order, counts).await,
+            _ => return give(&response, way, order).await,
         }
     }
 }
@@ -254,26 +265,12 @@ async fn next_head(server: &Stream, answers: &mut BytesMut) -> Result<usize, Fau
 }
 
 /// The final response, head and body.
-async fn give(
-    response: &Response<'_>,
-    server: &Stream,
-    answers: &mut BytesMut,
-    client: &Stream,
-    order: &Order<'_>,
-    counts: &Counts,
-) -> Result<Answered, Fault> {
+async fn give(response: &Response<'_>, way: Way<'_>, order: &Order<'_>) -> Result<Answered, Fault> {
     let body = response.body(order.request.method);
     let framed = body != Body::UntilClose;
     let mut out = Vec::with_capacity(PIECE);
     let close = !framed || wants_close(order.request);
     forwarded_response(response, close, &mut out);
-    let way = Way {
-        from: server,
-        unread: answers,
-        to: client,
-        count: &counts.inward,
-        idle: order.limits.idle,
-    };
     // Whichever end is gone, the client has half a response and no more is to be said.
     way.carry(body, out).await.map_err(|_| Fault::Half)?;
     Ok(Answered {
@@ -282,27 +279,11 @@ async fn give(
     })
 }
 
-async fn send(
-    from: &Stream,
-    unread: &mut BytesMut,
-    to: &Stream,
-    order: &Order<'_>,
-    counts: &Counts,
-) -> Result<(), Gone> {
-    let way = Way {
-        from,
-        unread,
-        to,
-        count: &counts.outward,
-        idle: order.limits.idle,
-    };
-    way.carry(order.request.body, Vec::new()).await
-}
-
 /// One direction of an exchange.
 struct Way<'a> {
     from: &'a Stream,
     unread: &'a mut BytesMut,
+    pipe: &'a mut Option<Pipe>,
     to: &'a Stream,
     count: &'a AtomicU64,
     idle: Duration,
@@ -336,7 +317,10 @@ impl Way<'_> {
         if left == 0 {
             return Ok(());
         }
-        let pipe = Pipe::new().map_err(|_| Gone::To)?;
+        let pipe = match self.pipe.take() {
+            Some(pipe) => pipe,
+            None => Pipe::new().map_err(|_| Gone::To)?,
+        };
         while left > 0 {
             match timeout(self.idle, pipe.carry(self.from, self.to, left)).await {
                 Ok(Ok(0)) => return Err(Gone::From),
@@ -347,6 +331,8 @@ impl Way<'_> {
                 Ok(Err(_)) | Err(_) => return Err(Gone::To),
             }
         }
+        // Only now: one that failed may still hold bytes.
+        *self.pipe = Some(pipe);
         Ok(())
     }
 

@@ -412,6 +412,7 @@ impl Side {
         Self {
             stream,
             buffer: BytesMut::new(),
+            pipe: None,
         }
     }
 }
