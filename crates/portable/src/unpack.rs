@@ -333,7 +333,7 @@ impl Place {
             }
             Err(Errno::LOOP | Errno::NOTDIR) => {
                 return Err(invalid(format!(
-                    "`{}` goes through something that is no directory",
+                    "`{}` goes through a symbolic link, or a file, as if it were a directory",
                     shown(path)
                 )));
             }
