@@ -13,9 +13,25 @@ use super::walk::{Visitor, walk};
 use super::xattr;
 use crate::snapshot::Digest;
 
-/// Hashes of files' contents by inode, from whoever has just read or written them. All layers are on
-/// one file system, and an overlay shows their files by the inodes that they have there.
-pub(crate) type Contents = HashMap<u64, [u8; 32]>;
+/// What files hold, by inode, from whoever has just read or written them. All layers are on one file
+/// system, and an overlay shows their files by the inodes that they have there.
+pub(crate) type Contents = HashMap<u64, Content>;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Content {
+    pub(super) hash: [u8; 32],
+    /// It has no attributes, so that there is nothing to look for.
+    pub(super) is_plain: bool,
+}
+
+impl Content {
+    pub(crate) fn new(hash: &blake3::Hasher, is_plain: bool) -> Self {
+        Self {
+            hash: *hash.finalize().as_bytes(),
+            is_plain,
+        }
+    }
+}
 
 /// The digest of an open tree. Files whose content is known are not read.
 pub(crate) fn digest(top: OwnedFd, known: &Contents) -> io::Result<Digest> {
@@ -88,6 +104,30 @@ impl Digester<'_> {
     }
 }
 
+impl Digester<'_> {
+    fn content(&mut self, parent: &OwnedFd, name: &CStr, stat: &Stat) -> io::Result<()> {
+        let known = self.known.get(&stat.st_ino);
+        if let Some(known) = known.filter(|known| known.is_plain) {
+            self.hash.update(&0u64.to_le_bytes());
+            self.hash.update(&known.hash);
+            self.bytes += u64::try_from(stat.st_size).unwrap_or(0);
+            return Ok(());
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(parent, name, flags, Mode::empty())?;
+        self.attributes(&file)?;
+        if let Some(known) = known {
+            self.hash.update(&known.hash);
+            self.bytes += u64::try_from(stat.st_size).unwrap_or(0);
+            return Ok(());
+        }
+        let mut content = blake3::Hasher::new();
+        self.bytes += content.update_reader(std::fs::File::from(file))?.count();
+        self.hash.update(content.finalize().as_bytes());
+        Ok(())
+    }
+}
+
 impl Visitor for Digester<'_> {
     fn entry(
         &mut self,
@@ -120,17 +160,7 @@ impl Visitor for Digester<'_> {
                     }
                     self.links.insert(key, self.files);
                 }
-                let file = openat(parent, name, flags, Mode::empty())?;
-                self.attributes(&file)?;
-                if let Some(known) = self.known.get(&stat.st_ino) {
-                    self.bytes += u64::try_from(stat.st_size).unwrap_or(0);
-                    self.hash.update(known);
-                } else {
-                    let mut content = blake3::Hasher::new();
-                    let read = content.update_reader(std::fs::File::from(file))?.count();
-                    self.bytes += read;
-                    self.hash.update(content.finalize().as_bytes());
-                }
+                self.content(parent, name, stat)?;
             }
             FileType::Symlink => {
                 let target = readlinkat(parent, name, Vec::new())?;

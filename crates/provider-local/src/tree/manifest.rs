@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{Advice, FileType, Mode, OFlags, Stat, fadvise, openat, readlinkat};
 
-use super::digest::Contents;
+use super::digest::{Content, Contents};
 use super::walk::{Visitor, walk};
 use super::xattr;
 
@@ -112,9 +112,9 @@ impl Scanner<'_> {
         self.manifest.entries.push((path.to_vec(), short));
     }
 
-    fn content(&mut self, file: OwnedFd, stat: &Stat) -> io::Result<[u8; 32]> {
+    fn content(&mut self, file: OwnedFd, stat: &Stat, is_plain: bool) -> io::Result<[u8; 32]> {
         if let Some(known) = self.contents.get(&stat.st_ino) {
-            return Ok(*known);
+            return Ok(known.hash);
         }
         // A bit that flipped on the disk is not seen in memory. Where this does nothing, the
         // content is read all the same.
@@ -130,9 +130,9 @@ impl Scanner<'_> {
             hash.update(&buffer[..read]);
             (self.progress)(read as u64)?;
         }
-        let hash = *hash.finalize().as_bytes();
-        self.contents.insert(stat.st_ino, hash);
-        Ok(hash)
+        let content = Content::new(&hash, is_plain);
+        self.contents.insert(stat.st_ino, content);
+        Ok(content.hash)
     }
 }
 
@@ -155,8 +155,8 @@ impl Visitor for Scanner<'_> {
             }
             FileType::RegularFile => {
                 let file = openat(parent, name, flags, Mode::empty())?;
-                attributes(&mut hash, &file)?;
-                hash.update(&self.content(file, stat)?);
+                let is_plain = attributes(&mut hash, &file)? == 0;
+                hash.update(&self.content(file, stat, is_plain)?);
             }
             FileType::Symlink => {
                 hash.update(readlinkat(parent, name, Vec::new())?.to_bytes());
@@ -176,8 +176,8 @@ fn properties(hash: &mut blake3::Hasher, stat: &Stat) {
     }
 }
 
-/// All but the overlay's notes on where a file came from, which it may write later.
-fn attributes(hash: &mut blake3::Hasher, file: &OwnedFd) -> io::Result<()> {
+/// All but the overlay's notes on where a file came from, which it may write later; how many.
+fn attributes(hash: &mut blake3::Hasher, file: &OwnedFd) -> io::Result<usize> {
     let mut names = xattr::names(file)?;
     names.retain(|name| {
         let name = name.to_bytes();
@@ -188,11 +188,11 @@ fn attributes(hash: &mut blake3::Hasher, file: &OwnedFd) -> io::Result<()> {
             )
     });
     names.sort();
-    for name in names {
-        for field in [name.to_bytes(), &xattr::value(file, &name)?] {
+    for name in &names {
+        for field in [name.to_bytes(), &xattr::value(file, name)?] {
             hash.update(&(field.len() as u64).to_le_bytes());
             hash.update(field);
         }
     }
-    Ok(())
+    Ok(names.len())
 }

@@ -9,7 +9,7 @@ mod walk;
 mod xattr;
 
 pub(crate) use copy::{copy, copy_opened};
-pub(crate) use digest::{Contents, digest, is_kept};
+pub(crate) use digest::{Content, Contents, digest, is_kept};
 pub(crate) use manifest::Manifest;
 pub(crate) use remove::remove;
 pub(crate) use walk::{Measure, Visitor, list, measure, open_directory, walk};

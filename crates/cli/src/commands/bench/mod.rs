@@ -141,7 +141,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
     }
 }
 
-/// Two throw-away homes: from one to the other.
+/// From one throw-away home to others.
 async fn run_portable(
     app: &App,
     arguments: &portable::Arguments,
@@ -150,26 +150,24 @@ async fn run_portable(
     let configured = config::load()?.local;
     let place = Place::make(arguments.home.as_deref().unwrap_or(&configured.home))?;
     let root = place.directory.path().to_owned();
-    let open = |name: &str| {
+    let open = |home: &Utf8Path| {
         Local::open(&provider_local::Config {
-            home: root.join(name),
+            home: home.to_owned(),
             ..configured.clone()
         })
     };
-    let (local, other) = (open("h")?, open("o")?);
+    let local = open(&root.join("h"))?;
     let mut report = Report::new(arguments.quick, Machine::look(&root.join("h")), &[]);
     let mut ground = portable::Ground {
         local: &local,
-        other: &other,
+        open: &open,
         place: &root,
         interrupt: &interrupt,
         report: &mut report,
     };
     let measured = portable::run(&mut ground, arguments).await;
-    for home in [&local, &other] {
-        clear(home).await?;
-    }
-    drop((local, other));
+    clear(&local).await?;
+    drop(local);
     place.remove()?;
     measured?;
     report.machine.look_again();

@@ -76,8 +76,8 @@ const QUICK: [Tree; 2] = [
 /// What is measured, and where.
 pub(super) struct Ground<'a> {
     pub(super) local: &'a Local,
-    /// A second home, to import into.
-    pub(super) other: &'a Local,
+    /// Another home, to import into.
+    pub(super) open: &'a dyn Fn(&Utf8Path) -> Result<Local, provider::ProviderError>,
     pub(super) place: &'a Utf8Path,
     pub(super) interrupt: &'a Interrupt,
     pub(super) report: &'a mut Report,
@@ -105,35 +105,37 @@ async fn measure(ground: &mut Ground<'_>, tree: &Tree, runs: u32) -> Result<(), 
     let snapshot = snapshot_of(ground.local, &source).await?;
     let (mut export, mut import) = (Samples::default(), Samples::default());
     let (mut peer_export, mut peer_import) = (Samples::default(), Samples::default());
+    let rounds = ground.place.join("rounds");
     for round in 1..=runs {
         ground.interrupt.check().await?;
         say(&format!("{}: round {round} of {runs}", tree.name));
-        let ours = ground.place.join("ours.nacre");
-        let theirs = ground.place.join("theirs.tar.zst");
-        let out = ground.place.join("out");
+        // Nothing is deleted before the last round: ext4 is slow to make files where many have just
+        // been deleted, whoever made them.
+        let place = rounds.join(round.to_string());
+        fs_err::create_dir_all(place.join("out"))?;
+        let (ours, theirs) = (place.join("ours.nacre"), place.join("theirs.tar.zst"));
+        let out = place.join("out");
+        let other = (ground.open)(&place.join("home"))?;
         export.add(exported(ground.local, &snapshot, &ours).await?);
         peer_export.add(shell(
             "tar -C \"$1\" -cf - . | zstd -q -3 -T0 -o \"$2\" && sync \"$2\"",
             &[&source, &theirs],
         )?);
-        import.add(imported(ground.other, &ours).await?);
-        fs_err::create_dir(&out)?;
+        import.add(imported(&other, &ours).await?);
         peer_import.add(shell(
             "zstd -q -d -c \"$1\" | tar -C \"$2\" -xf - && sync -f \"$2\"",
             &[&theirs, &out],
         )?);
         if round == 1 {
-            let report = &mut *ground.report;
             for (name, path) in [("export", &ours), ("tar | zstd", &theirs)] {
                 let size = fs_err::metadata(path)?.len();
                 let name = format!("{name}, {}: size", tree.name);
-                report.value(&name, super::stats::number(size) / 1_048_576.0, "MiB");
+                let size = super::stats::number(size) / 1_048_576.0;
+                ground.report.value(&name, size, "MiB");
             }
         }
-        fs_err::remove_dir_all(&out)?;
-        fs_err::remove_file(&ours)?;
-        fs_err::remove_file(&theirs)?;
     }
+    fs_err::remove_dir_all(&rounds)?;
     for (name, ours, theirs) in [
         ("export", &export, &peer_export),
         ("import", &import, &peer_import),
@@ -182,10 +184,8 @@ async fn imported(local: &Local, path: &Utf8Path) -> Result<Duration, CommandErr
     let control = Arc::new(Control::default());
     let started = Instant::now();
     let source = Box::new(ReadFile::open(path)?);
-    let imported = local.import(source, None, control).await?;
-    let took = started.elapsed();
-    local.delete_snapshot(&imported.id).await?;
-    Ok(took)
+    local.import(source, None, control).await?;
+    Ok(started.elapsed())
 }
 
 fn shell(script: &str, arguments: &[&Utf8Path]) -> Result<Duration, CommandError> {

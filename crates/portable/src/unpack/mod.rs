@@ -2,6 +2,8 @@
 //! wrong with an archive is found before it does harm, and then nothing of it is kept: the caller
 //! throws the directory away.
 
+mod content;
+
 use std::io::{self, BufRead};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
@@ -13,6 +15,9 @@ use rustix::io::Errno;
 
 use crate::tar::{Entry, Kind, Limits, OPAQUE, Reader, WHITEOUT, clean_link};
 use crate::{Control, invalid, shown};
+
+pub use content::Contents;
+use content::fill;
 
 /// Left free on the disk.
 const DISK_RESERVE: u64 = 64 << 20;
@@ -36,23 +41,6 @@ pub struct Unpacked {
     pub entries: u64,
     /// Of files, as they look.
     pub bytes: u64,
-}
-
-/// Gets to see the content of each regular file while it is written.
-pub trait Contents<R> {
-    /// More of the file: what the reader's buffer begins with, of this length.
-    fn data(&mut self, reader: &R, length: usize);
-    /// A hole of this length.
-    fn hole(&mut self, length: u64);
-    /// The file is whole; this is its inode.
-    fn end(&mut self, inode: u64);
-}
-
-/// Nobody looks.
-impl<R> Contents<R> for () {
-    fn data(&mut self, _: &R, _: usize) {}
-    fn hole(&mut self, _: u64) {}
-    fn end(&mut self, _: u64) {}
 }
 
 /// Unpacks into an empty directory.
@@ -118,9 +106,16 @@ struct Place {
 struct Level {
     name: Vec<u8>,
     directory: OwnedFd,
-    /// Given when the directory is full: filling it changes its time, and a set-gid bit would
-    /// change what is made in it.
-    properties: Option<(u32, Option<i64>)>,
+    /// Given when the directory is full: filling it changes its time, and a set-gid bit or a
+    /// default access list would change what is made in it.
+    properties: Option<Properties>,
+}
+
+struct Properties {
+    mode: u32,
+    mtime: Option<i64>,
+    /// Of what was said of the directory, those that are given last.
+    access: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Place {
@@ -188,8 +183,8 @@ impl Place {
         self.climb(0)?;
         let (uid, gid) = self.owner(entry)?;
         rustix::fs::fchown(self.here(), Some(uid), Some(gid))?;
-        self.attributes(entry, &self.levels[0].directory)?;
-        self.levels[0].properties = Some((self.mode(entry)?, Some(entry.mtime)));
+        let properties = self.properties(entry, &self.levels[0].directory)?;
+        self.levels[0].properties = Some(properties);
         Ok(())
     }
 
@@ -203,8 +198,7 @@ impl Place {
         self.enter(name, &entry.path)?;
         let (uid, gid) = self.owner(entry)?;
         rustix::fs::fchown(self.here(), Some(uid), Some(gid))?;
-        self.attributes(entry, self.here())?;
-        let properties = (self.mode(entry)?, Some(entry.mtime));
+        let properties = self.properties(entry, self.here())?;
         self.levels.last_mut().expect("just entered").properties = Some(properties);
         Ok(())
     }
@@ -218,15 +212,23 @@ impl Place {
     ) -> io::Result<()> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = self.make(name, &entry.path, |at| {
-            openat(at, name, flags, Mode::from(0o600))
-        })?;
-        fill(&file, entry, reader, contents)?;
-        // Owner first: changing it clears set-uid bits and capabilities.
+        let mode = self.mode(entry)?;
         let (uid, gid) = self.owner(entry)?;
-        rustix::fs::fchown(&file, Some(uid), Some(gid))?;
-        rustix::fs::fchmod(&file, Mode::from_raw_mode(self.mode(entry)?))?;
-        self.attributes(entry, &file)?;
+        let made = Mode::from_raw_mode(mode & 0o777);
+        let file = self.make(name, &entry.path, |at| openat(at, name, flags, made))?;
+        let stat = fill(&file, entry, reader, contents)?;
+        // Most files are root's and are made as they should be. Owner first: changing it clears
+        // set-uid bits and capabilities.
+        let is_owned = (stat.st_uid, stat.st_gid) == (uid.as_raw(), gid.as_raw());
+        if !is_owned {
+            rustix::fs::fchown(&file, Some(uid), Some(gid))?;
+        }
+        if !is_owned || stat.st_mode & 0o7777 != mode {
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+        }
+        for (attribute, value) in self.wanted(entry)? {
+            set(&file, attribute, value, &entry.path)?;
+        }
         rustix::fs::futimens(&file, &times(entry.mtime))?;
         Ok(())
     }
@@ -322,7 +324,12 @@ impl Place {
             Err(Errno::NOENT) if self.rules == Rules::RootFileSystem => {
                 mkdirat(self.here(), name, Mode::from(0o700))?;
                 let made = open_directory(self.here(), name)?;
-                self.push(name, made, Some((0o755, None)));
+                self.push(name, made);
+                self.levels.last_mut().expect("just entered").properties = Some(Properties {
+                    mode: 0o755,
+                    mtime: None,
+                    access: Vec::new(),
+                });
                 return Ok(());
             }
             Err(Errno::NOENT) => {
@@ -331,23 +338,20 @@ impl Place {
                     shown(path)
                 )));
             }
-            Err(Errno::LOOP | Errno::NOTDIR) => {
-                return Err(invalid(format!(
-                    "`{}` goes through a symbolic link, or a file, as if it were a directory",
-                    shown(path)
-                )));
+            Err(error @ (Errno::LOOP | Errno::NOTDIR)) => {
+                return Err(blocked(error, self.here(), name, path));
             }
             other => other?,
         };
-        self.push(name, opened, None);
+        self.push(name, opened);
         Ok(())
     }
 
-    fn push(&mut self, name: &[u8], directory: OwnedFd, properties: Option<(u32, Option<i64>)>) {
+    fn push(&mut self, name: &[u8], directory: OwnedFd) {
         self.levels.push(Level {
             name: name.to_vec(),
             directory,
-            properties,
+            properties: None,
         });
     }
 
@@ -364,18 +368,18 @@ impl Place {
     fn find(&self, path: &[u8]) -> io::Result<OwnedFd> {
         let (parent, name) = split(path);
         let mut at = self.levels[0].directory.try_clone()?;
-        let missing = |error| match error {
-            Errno::NOENT | Errno::LOOP | Errno::NOTDIR => invalid(format!(
+        let missing = |error, at: &OwnedFd, name: &[u8]| match error {
+            Errno::NOENT => invalid(format!(
                 "a hard link to `{}`, which is not in it",
                 shown(path)
             )),
-            error => error.into(),
+            error => blocked(error, at, name, path),
         };
         for component in parent.split(|byte| *byte == b'/').filter(|c| !c.is_empty()) {
-            at = open_directory(&at, component).map_err(missing)?;
+            at = open_directory(&at, component).map_err(|e| missing(e, &at, component))?;
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        openat(&at, name, flags, Mode::empty()).map_err(missing)
+        openat(&at, name, flags, Mode::empty()).map_err(|e| missing(e, &at, name))
     }
 
     fn mode(&self, entry: &Entry) -> io::Result<u32> {
@@ -401,29 +405,39 @@ impl Place {
         Ok((Uid::from_raw(id(entry.uid)?), Gid::from_raw(id(entry.gid)?)))
     }
 
+    /// Gives a directory its attributes, but for what waits until it is full.
+    fn properties(&self, entry: &Entry, directory: &OwnedFd) -> io::Result<Properties> {
+        let mut access = Vec::new();
+        for (name, value) in self.wanted(entry)? {
+            if name.starts_with(b"system.posix_acl_") {
+                access.push((name.clone(), value.clone()));
+            } else {
+                set(directory, name, value, &entry.path)?;
+            }
+        }
+        Ok(Properties {
+            mode: self.mode(entry)?,
+            mtime: Some(entry.mtime),
+            access,
+        })
+    }
+
     /// Capabilities, access lists and user attributes; the overlay's own marks are made by
     /// whiteouts alone.
-    fn attributes(&self, entry: &Entry, file: &OwnedFd) -> io::Result<()> {
-        for (name, value) in &entry.attributes {
-            if is_portable(name) {
-                match fsetxattr(file, &**name, value, XattrFlags::empty()) {
-                    Err(error @ (Errno::INVAL | Errno::RANGE | Errno::TOOBIG)) => {
-                        return Err(invalid(format!(
-                            "an attribute of `{}` cannot be: {error}",
-                            shown(&entry.path)
-                        )));
-                    }
-                    other => other?,
-                }
+    fn wanted<'e>(&self, entry: &'e Entry) -> io::Result<Vec<&'e (Vec<u8>, Vec<u8>)>> {
+        let mut wanted = Vec::new();
+        for attribute in &entry.attributes {
+            if is_portable(&attribute.0) {
+                wanted.push(attribute);
             } else if self.rules != Rules::RootFileSystem {
                 return Err(invalid(format!(
                     "`{}` has the attribute `{}`, which no layer has",
                     shown(&entry.path),
-                    shown(name)
+                    shown(&attribute.0)
                 )));
             }
         }
-        Ok(())
+        Ok(wanted)
     }
 
     fn look_at_disk(&mut self, wanted: u64) -> io::Result<()> {
@@ -442,13 +456,27 @@ impl Place {
 
 impl Level {
     fn leave(&self) -> io::Result<()> {
-        if let Some((mode, mtime)) = self.properties {
-            rustix::fs::fchmod(&self.directory, Mode::from_raw_mode(mode))?;
-            if let Some(mtime) = mtime {
-                rustix::fs::futimens(&self.directory, &times(mtime))?;
-            }
+        let Some(properties) = &self.properties else {
+            return Ok(());
+        };
+        rustix::fs::fchmod(&self.directory, Mode::from_raw_mode(properties.mode))?;
+        for (name, value) in &properties.access {
+            set(&self.directory, name, value, &self.name)?;
+        }
+        if let Some(mtime) = properties.mtime {
+            rustix::fs::futimens(&self.directory, &times(mtime))?;
         }
         Ok(())
+    }
+}
+
+fn set(file: &OwnedFd, name: &[u8], value: &[u8], path: &[u8]) -> io::Result<()> {
+    match fsetxattr(file, name, value, XattrFlags::empty()) {
+        Err(error @ (Errno::INVAL | Errno::RANGE | Errno::TOOBIG)) => Err(invalid(format!(
+            "an attribute of `{}` cannot be: {error}",
+            shown(path)
+        ))),
+        other => Ok(other?),
     }
 }
 
@@ -461,54 +489,25 @@ pub fn is_portable(attribute: &[u8]) -> bool {
         )
 }
 
-fn fill<R: BufRead>(
-    file: &OwnedFd,
-    entry: &Entry,
-    reader: &mut Reader<R>,
-    contents: &mut impl Contents<R>,
-) -> io::Result<()> {
-    let whole = [crate::tar::Extent {
-        start: 0,
-        length: entry.size,
-    }];
-    let mut end = 0;
-    for extent in entry.extents.as_deref().unwrap_or(&whole) {
-        contents.hole(extent.start - end);
-        let mut at = extent.start;
-        end = extent.start + extent.length;
-        while at < end {
-            let piece = reader.data()?;
-            let left = usize::try_from(end - at).unwrap_or(usize::MAX);
-            let piece = &piece[..piece.len().min(left)];
-            let length = piece.len();
-            let mut written = 0;
-            while written < length {
-                match rustix::io::pwrite(file, &piece[written..], at + written as u64) {
-                    Ok(more) => written += more,
-                    Err(Errno::INTR) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            contents.data(reader.inner(), length);
-            reader.used(length);
-            at += length as u64;
-        }
-    }
-    contents.hole(entry.size - end);
-    // A hole at the end is made by nothing else.
-    if entry.extents.is_some() {
-        rustix::fs::ftruncate(file, entry.size).map_err(|error| match error {
-            Errno::FBIG | Errno::INVAL => invalid("a file that no disk could hold"),
-            error => error.into(),
-        })?;
-    }
-    contents.end(rustix::fs::fstat(file)?.st_ino);
-    Ok(())
-}
-
 fn open_directory(at: &OwnedFd, name: &[u8]) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(at, name, flags, Mode::empty())
+}
+
+/// Why a directory cannot be entered.
+fn blocked(error: Errno, at: &OwnedFd, name: &[u8], path: &[u8]) -> io::Error {
+    if !matches!(error, Errno::LOOP | Errno::NOTDIR) {
+        return error.into();
+    }
+    let found = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
+    let is_link =
+        found.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
+    let what = if is_link {
+        "goes through a symbolic link"
+    } else {
+        "is not a directory"
+    };
+    invalid(format!("`{}` {what}", shown(path)))
 }
 
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
