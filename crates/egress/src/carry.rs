@@ -26,6 +26,8 @@ const LINGER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Side {
     pub(crate) stream: Stream,
+    /// The address of the other end, where it has one.
+    pub(crate) peer: Option<String>,
     pub(crate) buffer: BytesMut,
     /// For bodies that come from it; empty between two.
     pub(crate) pipe: Option<Pipe>,
@@ -38,10 +40,6 @@ impl Side {
 
     pub(crate) fn is_stale(&self) -> bool {
         !self.buffer.is_empty() || self.stream.is_stale()
-    }
-
-    pub(crate) fn peer(&self) -> Option<String> {
-        self.stream.peer().map(|address| address.ip().to_string())
     }
 
     /// Answers and ends. What the client still sends is read and dropped for a moment: closing on

@@ -231,7 +231,7 @@ impl Proxy {
                     Err(stop) => return self.stop(client, decision, stop).await,
                 },
             };
-            decision.address = server.side.peer();
+            decision.address = server.side.peer.clone();
             let number = self.log.decided(Verdict::Allowed, decision.clone());
             let exchanged = carry::exchange(
                 client,
@@ -295,7 +295,7 @@ impl Proxy {
             Ok(server) => server,
             Err(stop) => return self.stop(client, decision, stop).await,
         };
-        decision.address = server.side.peer();
+        decision.address = server.side.peer.clone();
         let number = self.log.decided(Verdict::Allowed, decision.clone());
         let established = b"HTTP/1.1 200 Connection established\r\n\r\n";
         let carried = match client.stream.write_all(established).await {
@@ -410,6 +410,7 @@ pub(crate) fn wants_close(request: &Request<'_>) -> bool {
 impl Side {
     pub(crate) fn new(stream: Stream) -> Self {
         Self {
+            peer: stream.peer().map(|address| address.ip().to_string()),
             stream,
             buffer: BytesMut::new(),
             pipe: None,
