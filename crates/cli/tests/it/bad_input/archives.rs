@@ -39,7 +39,7 @@ fn an_archive_that_reaches_outside_itself_is_refused_whole() {
             Tar::new()
                 .symbolic_link("l", "/etc")
                 .hard_link("x", "l/passwd"),
-            "hard link",
+            "symbolic link",
         ),
     ] {
         let path = saved(&world, &archive.bytes());
