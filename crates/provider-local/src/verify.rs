@@ -14,7 +14,7 @@ use crate::intent::{Held, Intent};
 use crate::layer::{self, LayerId};
 use crate::operation::Engine;
 use crate::snapshot::{Digest, SnapshotRecord};
-use crate::tree::{Contents, Manifest};
+use crate::tree::{Contents, Manifest, ReadFrom};
 use crate::{Damaged, Verified, merged, tree};
 
 /// More paths than a person reads.
@@ -112,7 +112,7 @@ impl Engine {
         let reading = || format!("reading layer {id}");
         let before = noted(&self.home, id);
         let top = merged::open(&self.home, std::slice::from_ref(id)).doing(reading())?;
-        let now = Manifest::scan(top, contents, &|bytes| {
+        let now = Manifest::scan(top, contents, ReadFrom::Disk, &|bytes| {
             control.advance(bytes);
             control.check()
         })
@@ -176,7 +176,7 @@ impl Engine {
             return;
         }
         let scanned = merged::open(&self.home, std::slice::from_ref(id))
-            .and_then(|top| Manifest::scan(top, contents, &|_| Ok(())));
+            .and_then(|top| Manifest::scan(top, contents, ReadFrom::Cache, &|_| Ok(())));
         match scanned {
             Ok(manifest) => note(&self.home, id, &manifest),
             Err(error) => tracing::debug!(%error, %id, "a layer's manifest is not written"),

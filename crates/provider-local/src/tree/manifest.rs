@@ -15,6 +15,15 @@ const MAGIC: &[u8] = b"nacre manifest 1\n";
 /// Half of a hash finds every accident; nobody is kept from anything by it.
 type Short = [u8; 16];
 
+/// Where content is read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadFrom {
+    /// Memory where it is there: whoever wrote it will want it again.
+    Cache,
+    /// A bit that flipped on the disk is not seen in memory.
+    Disk,
+}
+
 /// Every path of a layer, in the order of a walk, and a hash of all that is known of it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
@@ -22,15 +31,17 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Reads a whole layer, from the disk and not from the kernel's memory of it.
+    /// Reads a whole layer.
     pub(crate) fn scan(
         top: OwnedFd,
         contents: &mut Contents,
+        from: ReadFrom,
         progress: &dyn Fn(u64) -> io::Result<()>,
     ) -> io::Result<Self> {
         let mut scanner = Scanner {
             manifest: Self::default(),
             contents,
+            from,
             progress,
         };
         let stat = rustix::fs::fstat(&top)?;
@@ -102,6 +113,7 @@ impl Manifest {
 struct Scanner<'a> {
     manifest: Manifest,
     contents: &'a mut Contents,
+    from: ReadFrom,
     progress: &'a dyn Fn(u64) -> io::Result<()>,
 }
 
@@ -116,9 +128,10 @@ impl Scanner<'_> {
         if let Some(known) = self.contents.get(&stat.st_ino) {
             return Ok(known.hash);
         }
-        // A bit that flipped on the disk is not seen in memory. Where this does nothing, the
-        // content is read all the same.
-        let _ = fadvise(&file, 0, None, Advice::DontNeed);
+        if self.from == ReadFrom::Disk {
+            // Where this does nothing, the content is read all the same.
+            let _ = fadvise(&file, 0, None, Advice::DontNeed);
+        }
         let mut hash = blake3::Hasher::new();
         let mut file = std::fs::File::from(file);
         let mut buffer = vec![0; 1 << 20];

@@ -10,7 +10,7 @@ mod xattr;
 
 pub(crate) use copy::{copy, copy_opened};
 pub(crate) use digest::{Content, Contents, digest, is_kept};
-pub(crate) use manifest::Manifest;
+pub(crate) use manifest::{Manifest, ReadFrom};
 pub(crate) use remove::remove;
 pub(crate) use walk::{Measure, Visitor, list, measure, open_directory, walk};
 pub(crate) use xattr::{mark, portable};
