@@ -214,8 +214,8 @@ impl Place {
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = self.mode(entry)?;
         let (uid, gid) = self.owner(entry)?;
-        let made = Mode::from_raw_mode(mode & 0o777);
-        let file = self.make(name, &entry.path, |at| openat(at, name, flags, made))?;
+        let first = Mode::from_raw_mode(mode & 0o777);
+        let file = self.make(name, &entry.path, |at| openat(at, name, flags, first))?;
         let stat = fill(&file, entry, reader, contents)?;
         // Most files are root's and are made as they should be. Owner first: changing it clears
         // set-uid bits and capabilities.
