@@ -18,11 +18,13 @@ const RULES: &[(&str, May)] = &[
     ("nacre-model", May::Use(&[])),
     ("nacre-wire", May::Use(&[])),
     ("nacre-provider", May::Use(&["nacre-model", "nacre-wire?"])),
+    ("nacre-portable", May::Use(&["nacre-model"])),
     (
         "nacre-provider-local",
         May::Use(&[
             "nacre-egress",
             "nacre-model",
+            "nacre-portable",
             "nacre-provider",
             "nacre-wire",
         ]),

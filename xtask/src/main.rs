@@ -1,5 +1,5 @@
-//! What `make` runs: `cargo xtask test`, `lint`, `up`. Each is a list of named steps, and each
-//! step says how it ended and how long it took.
+//! What `make` runs: `cargo xtask test`, `lint`, `up`; and `cargo xtask vm`. Each is a list of named
+//! steps, and each step says how it ended and how long it took.
 
 #![expect(
     clippy::print_stdout,
@@ -8,12 +8,14 @@
 
 mod command;
 mod directions;
+mod drivers;
 mod generated;
 mod long_files;
 mod report;
 mod setup;
 mod suite;
 mod up;
+mod vm;
 
 use std::process::ExitCode;
 
@@ -26,8 +28,9 @@ fn main() -> anyhow::Result<ExitCode> {
         ["lint"] => suite::lint(),
         ["generate"] => generated::write_all().map(|()| true)?,
         ["up"] => up::up()?,
+        ["vm", ref options @ ..] => return vm::vm(options),
         _ => {
-            println!("cargo xtask test | lint | generate | up");
+            println!("cargo xtask test | lint | generate | up | vm");
             return Ok(ExitCode::from(2));
         }
     };

@@ -22,7 +22,10 @@ const TEST: &[(&str, &str)] = &[
     ("crun", "crun"),
     ("setcap", "libcap2-bin"),
     ("setfattr", "attr"),
+    ("mkfs.xfs", "xfsprogs"),
 ];
+
+const INSTALL_RUNSC: &str = "crates/provider-local/src/doctor/install-runsc.sh";
 
 /// A cargo tool: its program, its crate, and the version that is installed where the machine has
 /// none.
@@ -38,7 +41,19 @@ pub(crate) fn packages_to_use() -> Result<End> {
 }
 
 pub(crate) fn packages_to_test() -> Result<End> {
-    packages(&[BUILD, USE, TEST])
+    match packages(&[BUILD, USE, TEST])? {
+        End::Passed => gvisor(),
+        noted => Ok(noted),
+    }
+}
+
+/// As `nacre doctor --fix` does it: the package of that name is too old on some releases.
+fn gvisor() -> Result<End> {
+    if find("runsc").is_none() {
+        let sudo = as_root().context("missing: runsc")?;
+        run(&format!("{sudo}sh {INSTALL_RUNSC}"))?;
+    }
+    Ok(End::Passed)
 }
 
 fn packages(wanted: &[&[(&str, &str)]]) -> Result<End> {

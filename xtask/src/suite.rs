@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::command::{command, output_of, run, run_command};
 use crate::report::{End, Report};
-use crate::{directions, generated, long_files, setup};
+use crate::{directions, drivers, generated, long_files, setup};
 
 /// Fetching the advisory database is given up after this long: some machines reach a package
 /// mirror and nothing else, and drop what they refuse.
@@ -23,6 +23,7 @@ pub(crate) fn test() -> bool {
             report.step("doctests", || {
                 ran("cargo test --workspace --all-features --doc")
             });
+            drivers::test(&mut report);
             // Last, so that its summary is at the end, where people and CI look for it.
             report.step("tests", || {
                 ran("cargo nextest run --workspace --all-features")

@@ -324,6 +324,14 @@ pub(crate) fn log_filter() -> Option<String> {
         .filter(|text| !text.is_empty())
 }
 
+/// What every S3 client reads: endpoint, region, credentials.
+pub(crate) fn s3_settings() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| name.starts_with("AWS_"))
+        .collect()
+}
+
 /// See <https://no-color.org>.
 pub(crate) fn no_colour() -> bool {
     variable("NO_COLOR").is_some_and(|value| !value.is_empty())

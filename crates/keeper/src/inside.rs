@@ -11,27 +11,13 @@ use rustix::mount::{MountAttrFlags, MountPropagationFlags, UnmountFlags, mount_c
 use rustix::thread::{CapabilitySet, Gid, Uid};
 use wire::keeper::Launch;
 
+use crate::capabilities;
 use crate::mounts::{self, READ_ONLY, attach, clone_within, cover, new_filesystem};
 use crate::shown::Shown;
 use crate::sys;
 
 /// Compiled from `seccomp.txt` by the build script.
 const SECCOMP: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/seccomp.bpf"));
-
-/// What root of the sandbox may hold. Mounting, tracing others, networking and time are not here.
-const CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
-    .union(CapabilitySet::DAC_OVERRIDE)
-    .union(CapabilitySet::FOWNER)
-    .union(CapabilitySet::FSETID)
-    .union(CapabilitySet::KILL)
-    .union(CapabilitySet::SETGID)
-    .union(CapabilitySet::SETUID)
-    .union(CapabilitySet::SETPCAP)
-    .union(CapabilitySet::NET_BIND_SERVICE)
-    .union(CapabilitySet::SYS_CHROOT)
-    .union(CapabilitySet::MKNOD)
-    .union(CapabilitySet::AUDIT_WRITE)
-    .union(CapabilitySet::SETFCAP);
 
 /// Nobody inside needs these, and some tell about the host.
 const MASKED: [&str; 9] = [
@@ -64,13 +50,27 @@ pub(crate) struct Descriptors {
     pub(crate) runner: OwnedFd,
 }
 
+/// Where the host finds parts of a sandbox, by way of its first process.
+pub(crate) struct Place {
+    pub(crate) root: String,
+    /// As that process sees it.
+    pub(crate) doors: &'static str,
+}
+
+pub(crate) fn seen_from_outside(pid: i32) -> Place {
+    Place {
+        root: format!("/proc/{pid}/root"),
+        doors: wire::guest::DOORS,
+    }
+}
+
 /// Where [`Descriptors::runner`] ends up.
 const RUNNER: i32 = 7;
 
 /// Which step failed, and how.
 pub(crate) type Failed = (&'static str, io::Error);
 
-trait At<T> {
+pub(crate) trait At<T> {
     fn at(self, stage: &'static str) -> Result<T, Failed>;
 }
 
@@ -103,15 +103,20 @@ pub(crate) fn settle(legacy_cgroups: &[OwnedFd]) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What can be done before the keeper's mounts are there; it makes them meanwhile.
-pub(crate) fn make_own(launch: &Launch) -> Result<Own, Failed> {
+/// What every runtime wants of the new namespaces.
+pub(crate) fn prepare_namespaces(launch: &Launch) -> Result<(), Failed> {
     rustix::system::sethostname(launch.hostname.as_bytes()).at("host name")?;
     limit_namespaces();
     mount_change(
         "/",
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )
-    .at("private mounts")?;
+    .at("private mounts")
+}
+
+/// What can be done before the keeper's mounts are there; it makes them meanwhile.
+pub(crate) fn make_own(launch: &Launch) -> Result<Own, Failed> {
+    prepare_namespaces(launch)?;
     let harmless = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     let no_exec = harmless | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let terminals = [
@@ -217,17 +222,8 @@ fn limit_namespaces() {
 
 fn build_root(launch: &Launch, own: &Own, mounts: &Mounts) -> Result<(), Failed> {
     let root = &mounts.root;
-    // Any directory will do to hang the root on: we leave this mount tree right after.
-    let anywhere = open(
-        "/proc",
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .at("proc")?;
-    attach(root, &anywhere, ".").at("attaching the root")?;
-    for ((_, inside), mount) in launch.binds.iter().zip(&mounts.binds) {
-        attach(mount, root, inside.trim_start_matches('/')).at("host directories")?;
-    }
+    attach_anywhere(root)?;
+    attach_binds(launch, mounts)?;
     attach(&own.proc, root, "proc").at("attaching proc")?;
     attach(&mounts.shown.sys, root, "sys").at("attaching sys")?;
     attach(&mounts.devices, root, "dev").at("attaching dev")?;
@@ -236,10 +232,33 @@ fn build_root(launch: &Launch, own: &Own, mounts: &Mounts) -> Result<(), Failed>
     attach(&own.run, root, "run").at("attaching run")?;
     attach(&mounts.shown.doors, root, "run/nacre").at("attaching the doors")?;
     attach(&own.env, root, "run/nacre/env").at("attaching env")?;
-    for ((inside, _), mount) in launch.identity.iter().zip(&mounts.shown.identity) {
-        cover(mount, root, inside.trim_start_matches('/')).at("identity")?;
-    }
+    cover_identity(launch, mounts)?;
     mask(root, &own.empty).at("masking proc")
+}
+
+/// Any directory will do to hang a new root on: we leave this mount tree right after.
+pub(crate) fn attach_anywhere(root: &OwnedFd) -> Result<(), Failed> {
+    let anywhere = open(
+        "/proc",
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .at("proc")?;
+    attach(root, &anywhere, ".").at("attaching the root")
+}
+
+pub(crate) fn attach_binds(launch: &Launch, mounts: &Mounts) -> Result<(), Failed> {
+    for ((_, inside), mount) in launch.binds.iter().zip(&mounts.binds) {
+        attach(mount, &mounts.root, inside.trim_start_matches('/')).at("host directories")?;
+    }
+    Ok(())
+}
+
+pub(crate) fn cover_identity(launch: &Launch, mounts: &Mounts) -> Result<(), Failed> {
+    for ((inside, _), mount) in launch.identity.iter().zip(&mounts.shown.identity) {
+        cover(mount, &mounts.root, inside.trim_start_matches('/')).at("identity")?;
+    }
+    Ok(())
 }
 
 fn mask(root: &OwnedFd, empty: &OwnedFd) -> io::Result<()> {
@@ -270,14 +289,14 @@ fn mask(root: &OwnedFd, empty: &OwnedFd) -> io::Result<()> {
 }
 
 /// `pivot_root` onto itself stacks the old root over the new; detaching it leaves only the new.
-fn enter_root(root: &OwnedFd) -> io::Result<()> {
+pub(crate) fn enter_root(root: &OwnedFd) -> io::Result<()> {
     rustix::process::fchdir(root)?;
     rustix::process::pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     Ok(rustix::process::chdir("/")?)
 }
 
-fn standard_streams() -> io::Result<()> {
+pub(crate) fn standard_streams() -> io::Result<()> {
     let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
@@ -289,7 +308,7 @@ fn standard_streams() -> io::Result<()> {
 fn seal() -> Result<(), Failed> {
     for bit in 0..64 {
         let capability = CapabilitySet::from_bits_retain(1 << bit);
-        if CAPABILITIES.contains(capability) {
+        if capabilities::is_allowed(capability) {
             continue;
         }
         match rustix::thread::remove_capability_from_bounding_set(capability) {

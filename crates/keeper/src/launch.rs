@@ -14,12 +14,12 @@ use wire::Frame;
 use wire::keeper::{Launch, Launched, Reply, Running};
 
 use crate::inside::{self, Descriptors, Failed, Mounts};
-use crate::mounts::{READ_ONLY, clone_tree, devices, overlay};
+use crate::mounts::{READ_ONLY, clone_for_ids, devices, overlay};
 use crate::sandbox::{Handle, Unmounted, process_start, socket_in};
 use crate::serve::Serving;
 use crate::shown::{self, Shown};
 use crate::sys::{self, Side};
-use crate::{cgroup, egress, forward};
+use crate::{cgroup, egress, forward, runsc};
 
 /// Brings a sandbox up. On failure nothing is left but what the caller gave us: the processes are
 /// gone and the cgroups are as empty as they came.
@@ -66,6 +66,9 @@ pub(crate) fn launch(
     let brought_up = bring_up(&order, pid, &ours, descriptors).and_then(|up| {
         enter_network(&outer).map_err(at("leaving the network namespace"))?;
         become_root().map_err(at("becoming root again"))?;
+        if runsc::is_used(&order) {
+            runsc::take_socket(&directory).map_err(at("guest socket"))?;
+        }
         Ok(up)
     });
     let Up { doors, unmounted } = match brought_up {
@@ -116,9 +119,13 @@ pub(crate) fn adopt(order: Launch, paused: bool) -> Result<(Serving, Launched), 
             io::Error::from(io::ErrorKind::NotFound),
         ));
     }
-    let unmounted = Unmounted::watch(&format!("/proc/{}/root", running.pid))
-        .map_err(at("watching the root"))?;
-    let doors = shown::find_doors(running.pid).map_err(at("finding the doors"))?;
+    let place = if runsc::is_used(&order) {
+        runsc::place::seen_from_outside(running.pid)
+    } else {
+        inside::seen_from_outside(running.pid)
+    };
+    let unmounted = Unmounted::watch(&place.root).map_err(at("watching the root"))?;
+    let doors = shown::find_doors(running.pid, place.doors).map_err(at("finding the doors"))?;
     let outer = open(
         "/proc/self/ns/net",
         OFlags::RDONLY | OFlags::CLOEXEC,
@@ -182,10 +189,20 @@ struct Prepared {
     cgroup: OwnedFd,
     legacy: Vec<OwnedFd>,
     config: OwnedFd,
-    listen: OwnedFd,
     ready: (OwnedFd, OwnedFd),
-    /// Executed by descriptor: it has no place among the sandbox's files.
-    runner: OwnedFd,
+    runtime: Handed,
+}
+
+/// What differs by runtime.
+enum Handed {
+    Native {
+        listen: OwnedFd,
+        /// Executed by descriptor: it has no place among the sandbox's files.
+        runner: OwnedFd,
+    },
+    Runsc {
+        complaints: OwnedFd,
+    },
 }
 
 /// What the keeper holds of a sandbox that has come up.
@@ -217,32 +234,48 @@ impl Prepared {
         let config = memfd_create("config", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
             .map_err(|e| ("runner configuration", e.into()))?;
         let mut file = File::from(config);
-        let written = serde_json::to_vec(&order.config)
-            .map_err(io::Error::other)
-            .and_then(|json| {
-                file.write_all(&json)?;
-                rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
-                Ok(rustix::fs::fcntl_add_seals(
-                    &file,
-                    SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK,
-                )?)
-            });
+        let json = if runsc::is_used(order) {
+            serde_json::to_vec(&runsc::configure(&order.config))
+        } else {
+            serde_json::to_vec(&order.config)
+        };
+        let written = json.map_err(io::Error::other).and_then(|json| {
+            file.write_all(&json)?;
+            rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
+            Ok(rustix::fs::fcntl_add_seals(
+                &file,
+                SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK,
+            )?)
+        });
         written.map_err(|e| ("runner configuration", e))?;
-        let listen = socket_in(directory, "guest.sock", 0o600).map_err(|e| ("guest socket", e))?;
         let ready = pipe_with(PipeFlags::CLOEXEC).map_err(|e| ("pipe", e.into()))?;
+        Ok(Self {
+            cgroup,
+            legacy,
+            config: file.into(),
+            ready,
+            runtime: Handed::new(order, directory)?,
+        })
+    }
+}
+
+impl Handed {
+    fn new(order: &Launch, directory: &OwnedFd) -> Result<Self, Failed> {
+        if runsc::is_used(order) {
+            runsc::make_boot(directory).map_err(|e| ("guest socket", e))?;
+            let complaints = runsc::complaints().map_err(|e| ("complaints", e))?;
+            return Ok(Self::Runsc { complaints });
+        }
+        let listen = socket_in(directory, "guest.sock", 0o600).map_err(|e| ("guest socket", e))?;
         let runner = open(
             &*order.runner,
             OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
             Mode::empty(),
         )
         .map_err(|e| ("runner", e.into()))?;
-        Ok(Self {
+        Ok(Self::Native {
+            listen: listen.into(),
             runner,
-            cgroup,
-            legacy,
-            config: file.into(),
-            listen: OwnedFd::from(listen),
-            ready,
         })
     }
 }
@@ -297,6 +330,7 @@ fn bring_up(order: &Launch, pid: i32, child: &OwnedFd, prepared: Prepared) -> Re
             .map_err(|e| ("host directories", e))?,
         shown,
     };
+    let special = runsc::Mounts::make(order, &users).map_err(|e| ("mounts for runsc", e))?;
     let root = format!(
         "/proc/self/fd/{}",
         std::os::fd::AsRawFd::as_raw_fd(&mounts.root)
@@ -308,11 +342,12 @@ fn bring_up(order: &Launch, pid: i32, child: &OwnedFd, prepared: Prepared) -> Re
         .chain([&mounts.shown.doors, &mounts.shown.sys])
         .chain(&mounts.binds)
         .chain(&mounts.shown.identity)
+        .chain(special.iter().flat_map(runsc::Mounts::fds))
         .map(|fd| fd.as_fd())
         .collect();
     wire::pass::send(child, &Frame::control(&Reply::Done), &fds)
         .map_err(|e| ("handing over the mounts", io::Error::other(e)))?;
-    drop(mounts);
+    drop((mounts, special));
     drop(prepared.ready.1);
     // The child's end closes when it has become the runner; anything before is a failure's story.
     if let Some((frame, _)) =
@@ -328,6 +363,10 @@ fn bring_up(order: &Launch, pid: i32, child: &OwnedFd, prepared: Prepared) -> Re
             ),
         });
     }
+    if let Handed::Runsc { complaints } = &prepared.runtime {
+        runsc::await_ready(&prepared.ready.0, complaints)?;
+        return Ok(Up { doors, unmounted });
+    }
     let mut byte = [0u8; 1];
     match rustix::io::retry_on_intr(|| rustix::io::read(&prepared.ready.0, &mut byte)) {
         Ok(1) => Ok(Up { doors, unmounted }),
@@ -336,16 +375,6 @@ fn bring_up(order: &Launch, pid: i32, child: &OwnedFd, prepared: Prepared) -> Re
             io::Error::other("it ended before it was ready"),
         )),
         Err(error) => Err(("waiting for the runner", error.into())),
-    }
-}
-
-/// File systems without id-mapped mounts show the host's owners, which inside are nobody.
-fn clone_for_ids(path: &str, attributes: u64, users: &OwnedFd) -> io::Result<OwnedFd> {
-    match clone_tree(path, attributes, Some(users)) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            clone_tree(path, attributes, None)
-        }
-        other => other,
     }
 }
 
@@ -394,13 +423,47 @@ fn run_child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> Failed {
         )),
         Err(error) => Err(("waiting for the keeper", io::Error::other(error))),
     };
-    let own = hear()
-        .and_then(|_| inside::settle(&prepared.legacy))
-        .and_then(|()| inside::make_own(order));
-    let (own, fds) = match own.and_then(|own| Ok((own, hear()?))) {
-        Ok(both) => both,
-        Err(failed) => return failed,
-    };
+    let settled = hear().and_then(|_| inside::settle(&prepared.legacy));
+    let mounts = |fds| take_mounts(order, fds);
+    let (config, ready) = (prepared.config, prepared.ready.1);
+    match prepared.runtime {
+        Handed::Native { listen, runner } => {
+            let made = settled
+                .and_then(|()| inside::make_own(order))
+                .and_then(|own| Ok((own, mounts(hear()?)?)));
+            let descriptors = Descriptors {
+                config,
+                listen,
+                cgroup: prepared.cgroup,
+                ready,
+                runner,
+            };
+            match made {
+                Ok((own, (mounts, _))) => inside::become_runner(order, &own, &mounts, descriptors),
+                Err(failed) => failed,
+            }
+        }
+        Handed::Runsc { complaints } => {
+            let made = settled
+                .and_then(|()| runsc::place::make_own(order))
+                .and_then(|own| Ok((own, mounts(hear()?)?)));
+            let descriptors = runsc::place::Descriptors {
+                config,
+                ready,
+                complaints,
+            };
+            match made {
+                Ok((own, (mounts, special))) => {
+                    runsc::place::become_runsc(order, &own, &mounts, &special, descriptors)
+                }
+                Err(failed) => failed,
+            }
+        }
+    }
+}
+
+/// The keeper's mounts in the order in which it sends them, and what comes after them.
+fn take_mounts(order: &Launch, fds: Vec<OwnedFd>) -> Result<(Mounts, Vec<OwnedFd>), Failed> {
     let mut fds = fds.into_iter();
     let mut next = || {
         fds.next().ok_or((
@@ -408,38 +471,26 @@ fn run_child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> Failed {
             io::Error::from(io::ErrorKind::UnexpectedEof),
         ))
     };
-    let mounts = (|| {
-        let (root, devices, doors, sys) = (next()?, next()?, next()?, next()?);
-        let binds = order
-            .binds
-            .iter()
-            .map(|_| next())
-            .collect::<Result<_, _>>()?;
-        let identity = order
-            .identity
-            .iter()
-            .map(|_| next())
-            .collect::<Result<_, _>>()?;
-        Ok(Mounts {
-            root,
-            devices,
-            binds,
-            shown: Shown {
-                identity,
-                sys,
-                doors,
-            },
-        })
-    })();
-    let descriptors = Descriptors {
-        config: prepared.config,
-        listen: prepared.listen,
-        cgroup: prepared.cgroup,
-        ready: prepared.ready.1,
-        runner: prepared.runner,
+    let (root, devices, doors, sys) = (next()?, next()?, next()?, next()?);
+    let binds = order
+        .binds
+        .iter()
+        .map(|_| next())
+        .collect::<Result<_, _>>()?;
+    let identity = order
+        .identity
+        .iter()
+        .map(|_| next())
+        .collect::<Result<_, _>>()?;
+    let mounts = Mounts {
+        root,
+        devices,
+        binds,
+        shown: Shown {
+            identity,
+            sys,
+            doors,
+        },
     };
-    match mounts {
-        Ok(mounts) => inside::become_runner(order, &own, &mounts, descriptors),
-        Err(failed) => failed,
-    }
+    Ok((mounts, fds.collect()))
 }

@@ -13,6 +13,7 @@
 //! forwards, runs the proxy of a sandbox
 //! with a way out, and watches the disk limit. Commands and files go straight from `nacre` to the runner.
 
+mod capabilities;
 mod cgroup;
 mod disk;
 mod egress;
@@ -20,6 +21,7 @@ mod forward;
 mod inside;
 mod launch;
 mod mounts;
+mod runsc;
 mod sandbox;
 mod serve;
 mod shown;

@@ -32,6 +32,16 @@ pub(crate) fn clone_tree(
     Ok(tree)
 }
 
+/// File systems without id-mapped mounts show the host's owners, which inside are nobody.
+pub(crate) fn clone_for_ids(path: &str, attributes: u64, users: &OwnedFd) -> io::Result<OwnedFd> {
+    match clone_tree(path, attributes, Some(users)) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            clone_tree(path, attributes, None)
+        }
+        other => other,
+    }
+}
+
 /// A detached copy of one file or directory of a mount we hold.
 pub(crate) fn clone_within(
     directory: impl AsFd,
@@ -81,10 +91,18 @@ pub(crate) fn overlay(launch: &Launch, users: &OwnedFd) -> io::Result<OwnedFd> {
     fsconfig_set_string(context, "source", "nacre")?;
     // A detached mount is dissolved with its descriptor, and then the kernel does not take it.
     let mut trees = Vec::with_capacity(launch.layers.len());
-    for layer in &launch.layers {
-        let tree = clone_tree(layer, HARMLESS, Some(users))?;
-        fsconfig_set_fd(context, "lowerdir+", open(&tree, ".")?.as_fd())?;
-        trees.push(tree);
+    for layer in launch.layers.iter().chain(&launch.apart) {
+        trees.push(clone_tree(layer, HARMLESS, Some(users))?);
+    }
+    if launch.apart.is_some() {
+        trees.push(merged(&trees)?);
+    }
+    let lower = match (&launch.apart, trees.last()) {
+        (Some(_), Some(merged)) => std::slice::from_ref(merged),
+        _ => &trees,
+    };
+    for tree in lower {
+        fsconfig_set_fd(context, "lowerdir+", open(tree, ".")?.as_fd())?;
     }
     let disk = clone_tree(&launch.disk, HARMLESS, Some(users))?;
     fsconfig_set_fd(context, "upperdir", open(&disk, "upper")?.as_fd())?;
@@ -112,6 +130,30 @@ pub(crate) fn overlay(launch: &Launch, users: &OwnedFd) -> io::Result<OwnedFd> {
         return Err(io::Error::other("the kernel gave a read-only root"));
     }
     Ok(mount)
+}
+
+/// Layers as one file system of its own, whose files the kernel does not take for those of a disk.
+fn merged(layers: &[OwnedFd]) -> io::Result<OwnedFd> {
+    let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let context = context.as_fd();
+    fsconfig_set_string(context, "source", "nacre")?;
+    for layer in layers {
+        let top = openat(layer, ".", directory, Mode::empty())?;
+        fsconfig_set_fd(context, "lowerdir+", top.as_fd())?;
+    }
+    for (key, value) in [
+        ("redirect_dir", "follow"),
+        ("index", "off"),
+        ("metacopy", "off"),
+        ("xino", "off"),
+        ("nfs_export", "off"),
+    ] {
+        fsconfig_set_string(context, key, value)?;
+    }
+    fsconfig_create(context).map_err(|error| explain(context, error))?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NODEV;
+    Ok(fsmount(context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
 /// The kernel's own words, which it queues on the file-system context.
@@ -230,7 +272,7 @@ pub(crate) fn open_beneath(root: &OwnedFd, path: &str) -> io::Result<OwnedFd> {
     )?)
 }
 
-fn make_directories(root: &OwnedFd, path: &str) -> io::Result<()> {
+pub(crate) fn make_directories(root: &OwnedFd, path: &str) -> io::Result<()> {
     for (end, _) in path.match_indices('/').chain([(path.len(), "")]) {
         let (parent, name) = path[..end].rsplit_once('/').unwrap_or((".", &path[..end]));
         match mkdirat(open_beneath(root, parent)?, name, Mode::from(0o755)) {

@@ -18,7 +18,7 @@ use rustix::thread::{Gid, LinkNameSpaceType, Uid, move_into_link_name_space};
 use wire::keeper::{FILES, Launch};
 
 use crate::mounts::{HARMLESS, READ_ONLY, clone_within, new_filesystem};
-use crate::sys;
+use crate::{runsc, sys};
 
 /// The few files of `/sys` that programs ask for the machine's shape.
 const SYS: [&str; 5] = [
@@ -70,6 +70,11 @@ pub(crate) fn make(order: &Launch) -> io::Result<(OwnedFd, Shown)> {
     let memory = new_filesystem("tmpfs", &options, MountAttrFlags::empty())?;
     for name in ["identity", "sys", "doors", "doors/env"] {
         mkdirat(&memory, name, Mode::from(0o755))?;
+    }
+    if runsc::is_used(order) {
+        // What is attached there: the runner, and the directory for its socket.
+        write(&memory, "doors/nacre", b"")?;
+        mkdirat(&memory, format!("doors/{}", runsc::BOOT), Mode::from(0o755))?;
     }
     if !order.files.is_empty() {
         mkdirat(&memory, format!("doors/{FILES}"), Mode::from(0o755))?;
@@ -139,7 +144,7 @@ fn write(directory: &OwnedFd, name: &str, content: &[u8]) -> io::Result<()> {
 ///
 /// Its mounts can be cloned only from within its mount namespace, which a thread of our own enters:
 /// what belongs to the process stays where it is.
-pub(crate) fn find_doors(pid: i32) -> io::Result<OwnedFd> {
+pub(crate) fn find_doors(pid: i32, place: &'static str) -> io::Result<OwnedFd> {
     let namespace = open(
         format!("/proc/{pid}/ns/mnt"),
         OFlags::RDONLY | OFlags::CLOEXEC,
@@ -147,25 +152,25 @@ pub(crate) fn find_doors(pid: i32) -> io::Result<OwnedFd> {
     )?;
     std::thread::scope(|scope| {
         scope
-            .spawn(move || doors_within(&namespace))
+            .spawn(move || doors_within(&namespace, place))
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("the search for the doors failed")))
     })
 }
 
-fn doors_within(namespace: &OwnedFd) -> io::Result<OwnedFd> {
+fn doors_within(namespace: &OwnedFd, place: &str) -> io::Result<OwnedFd> {
     sys::unshare_working_directory()?;
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))?;
     let doors = openat2(
         CWD,
-        wire::guest::DOORS,
+        place,
         OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
         ResolveFlags::NO_SYMLINKS,
     )?;
     // Nobody inside can make a directory that belongs to the host's root.
     if rustix::fs::fstat(&doors)?.st_uid != 0 {
-        return Err(io::Error::other("/run/nacre is not the host's"));
+        return Err(io::Error::other("the doors are not the host's"));
     }
     let tree = open_tree(
         &doors,

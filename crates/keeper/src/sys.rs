@@ -4,7 +4,7 @@
     reason = "clone3, mount_setattr with an id map, seccomp and execve have no safe wrapper"
 )]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd as _, OwnedFd};
 
@@ -179,6 +179,20 @@ pub(crate) fn execute(program: i32, argument: &CStr) -> io::Error {
             libc::AT_EMPTY_PATH,
         );
     }
+    io::Error::last_os_error()
+}
+
+/// Becomes the program at a path, with an empty environment; returns only when that failed.
+pub(crate) fn become_program(program: &CStr, arguments: &[CString]) -> io::Error {
+    let argv: Vec<*const libc::c_char> = arguments
+        .iter()
+        .map(|argument| argument.as_ptr())
+        .chain([std::ptr::null()])
+        .collect();
+    let environment: [*const libc::c_char; 1] = [std::ptr::null()];
+    // SAFETY: the strings are NUL-terminated and the arrays null-terminated, and all outlive the
+    // call.
+    unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), environment.as_ptr()) };
     io::Error::last_os_error()
 }
 

@@ -1,7 +1,8 @@
 //! Named places where a test may kill the process, as `kill -9` would.
 //!
 //! `NACRE_FAILPOINT=stop.sealed` makes a debug build of any of our processes die when it gets
-//! there; `NACRE_FAILPOINT=stop.sealed:2` the second time. Release builds have none of it.
+//! there; `NACRE_FAILPOINT=stop.sealed:2` the second time. `NACRE_FAILPOINT=stop.sealed@FILE` makes
+//! it wait there as long as the file exists. Release builds have none of it.
 
 /// Every fail point there is. A test walks this list and kills at each.
 pub const ALL: &[&str] = &[
@@ -40,6 +41,12 @@ pub const ALL: &[&str] = &[
     "remove.ended",
     "remove.trashed",
     "remove.released",
+    "storage.copied",
+    "storage.filled",
+    "storage.moved",
+    "import.intended",
+    "import.unpacked",
+    "import.recorded",
 ];
 
 /// Dies here if the environment names this place.
@@ -57,6 +64,8 @@ mod armed {
     struct Armed {
         name: String,
         nth: u32,
+        /// Wait while this exists instead of dying.
+        held_by: Option<std::path::PathBuf>,
         seen: AtomicU32,
     }
 
@@ -71,6 +80,12 @@ mod armed {
             return;
         };
         if armed.name == name && armed.seen.fetch_add(1, Ordering::Relaxed) + 1 == armed.nth {
+            if let Some(file) = &armed.held_by {
+                while file.exists() {
+                    std::thread::sleep(std::time::Duration::from_millis(2));
+                }
+                return;
+            }
             // No destructor runs and nothing is flushed: to the disk this is `kill -9`.
             std::process::abort();
         }
@@ -82,10 +97,15 @@ mod armed {
     )]
     fn read() -> Option<Armed> {
         let text = std::env::var("NACRE_FAILPOINT").ok()?;
-        let (name, nth) = text.split_once(':').unwrap_or((&text, "1"));
+        let (point, held_by) = match text.split_once('@') {
+            Some((point, file)) => (point, Some(file.into())),
+            None => (&*text, None),
+        };
+        let (name, nth) = point.split_once(':').unwrap_or((point, "1"));
         Some(Armed {
             name: name.to_owned(),
             nth: nth.parse().ok()?,
+            held_by,
             seen: AtomicU32::new(0),
         })
     }

@@ -176,7 +176,7 @@ impl Layout {
                 make_directory(group)?;
                 match self.enable_controllers(group) {
                     // A process that ended took the empty group away under us.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) if is_gone(&error) => continue,
                     other => other?,
                 }
             }
@@ -260,6 +260,11 @@ fn make_directory(directory: &Utf8Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }
+}
+
+/// What the kernel says of a file in a cgroup that was removed: before it was opened, and after.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV)
 }
 
 fn write(path: &str, value: &str) -> io::Result<()> {
@@ -364,6 +369,13 @@ mod tests {
             Layout::from_mountinfo(mounts, |_| "cpuset cpu io memory pids".to_owned()).unwrap();
         assert_eq!(layout.memory, Controller::Unified);
         assert_eq!(layout.pids, Controller::Unified);
+    }
+
+    #[test]
+    fn a_group_that_was_taken_away_while_its_file_was_open_is_gone_too() {
+        assert!(is_gone(&io::Error::from_raw_os_error(libc::ENODEV)));
+        assert!(is_gone(&io::ErrorKind::NotFound.into()));
+        assert!(!is_gone(&io::Error::from_raw_os_error(libc::EBUSY)));
     }
 
     #[test]

@@ -16,7 +16,7 @@ impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
     }
 }
 
-fn classify(what: String, error: io::Error) -> ProviderError {
+pub(crate) fn classify(what: String, error: io::Error) -> ProviderError {
     // fs_err keeps the kernel's number in its source.
     let number = error.raw_os_error().or_else(|| {
         error

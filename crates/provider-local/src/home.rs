@@ -3,7 +3,8 @@
 //! ```text
 //! NACRE_HOME/
 //!   sandboxes/ID/  record.json · disk/{upper,work} · keeper.sock · guest.sock · …
-//!   layers/ID/     fs/ · layer.json (written last: without it a layer is not one)
+//!   layers/ID/     fs/ · layer.json (written last: without it a layer is not one) · manifest (what
+//!                  it was when it was first read) · portable.json (what it was when last sent)
 //!   snapshots/ID.json
 //!   intents/       one locked file for each operation under way; unlocked ones were left by a crash
 //!   ranges/ names/ keys/   claims: one file each, made exclusively
@@ -15,6 +16,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -26,7 +28,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Doing as _;
 
-const DIRECTORIES: [&str; 11] = [
+pub(crate) const DIRECTORIES: [&str; 11] = [
     "sandboxes",
     "layers",
     "snapshots",
@@ -46,6 +48,8 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone)]
 pub(crate) struct Home {
     root: Utf8PathBuf,
+    /// Everyone who uses the home shares this; whoever moves it wants it alone.
+    _shared: Option<Arc<Lock>>,
 }
 
 impl Home {
@@ -56,29 +60,53 @@ impl Home {
             )));
         }
         let opening = || format!("opening the home {root}");
-        let make = |path: &Utf8Path| match std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-        {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            other => other,
-        };
         make(root).doing(opening())?;
-        for name in DIRECTORIES {
-            make(&root.join(name)).doing(opening())?;
-        }
-        for name in ["sandboxes", "layers"] {
-            spread(&root.join(name));
-        }
+        let shared = Lock::wait(
+            File::open(root).doing(opening())?,
+            FlockOperation::NonBlockingLockShared,
+            "the home",
+        )?;
+        let root = &crate::image::attach(root)?;
+        let home = Self {
+            root: root.clone(),
+            _shared: Some(Arc::new(shared)),
+        };
+        home.make_directories()?;
         let metadata = fs::metadata(root).doing(opening())?;
         // Layers hold set-uid files that a hostile root wrote: nobody but us may reach them.
         if metadata.mode() & 0o077 != 0 {
             rustix::fs::chmod(root.as_std_path(), 0o700.into()).doing(opening())?;
         }
-        Ok(Self {
+        Ok(home)
+    }
+
+    /// A home as it lies there, opened by nobody: for whoever moves it.
+    pub(crate) fn at(root: &Utf8Path) -> Self {
+        Self {
             root: root.to_owned(),
-        })
+            _shared: None,
+        }
+    }
+
+    /// Keeps every other nacre process out, or says that one is in.
+    pub(crate) fn own(root: &Utf8Path) -> Result<Lock, ProviderError> {
+        let file = File::open(root).doing(format!("opening the home {root}"))?;
+        Lock::exclusive(file, "the home to be unused")
+    }
+
+    pub(crate) fn make_directories(&self) -> Result<(), ProviderError> {
+        for name in DIRECTORIES {
+            make(&self.path(name)).doing(format!("opening the home {}", self.root))?;
+        }
+        for name in ["sandboxes", "layers"] {
+            spread(&self.path(name));
+        }
+        Ok(())
+    }
+
+    /// Writes everything back.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(File::open(&self.root)?)?)
     }
 
     pub(crate) fn root(&self) -> &Utf8Path {
@@ -142,6 +170,17 @@ impl Home {
     }
 }
 
+fn make(path: &Utf8Path) -> io::Result<()> {
+    match std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+    {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
 /// Asks ext4 to place each new directory below this one in a part of the disk of its own. Left
 /// alone it puts them all in one, where it steps over every file deleted in the last minutes to find
 /// room for a new one: after much coming and going that takes a millisecond a file. Other file
@@ -188,6 +227,10 @@ impl Lock {
                 .metadata()
                 .is_ok_and(|locked| (locked.dev(), locked.ino()) == (now.dev(), now.ino()))
         })
+    }
+
+    pub(crate) fn exclusive(file: File, what: &str) -> Result<Self, ProviderError> {
+        Self::wait(file, FlockOperation::NonBlockingLockExclusive, what)
     }
 
     /// `None` when somebody else holds it.

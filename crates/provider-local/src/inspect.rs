@@ -1,6 +1,9 @@
 //! Looking at what is there: sandboxes and snapshots by name, digests, usage, garbage.
 
+use std::sync::Arc;
+
 use model::SnapshotId;
+use portable::{Control, Packing, Source, Target};
 use provider::{ProviderError, SandboxId};
 
 use crate::error::Doing as _;
@@ -9,7 +12,8 @@ use crate::operation::Engine;
 use crate::record::{Record, process};
 use crate::snapshot::SnapshotRecord;
 use crate::{
-    Collected, Details, Local, SnapshotInfo, Usage, UsagePart, Verified, claim, layer, rootfs, tree,
+    Collected, Details, Duplicates, Exported, Local, SnapshotInfo, Usage, Verified, claim, layer,
+    rootfs,
 };
 
 impl Local {
@@ -127,54 +131,66 @@ impl Local {
         .await
     }
 
-    /// Reads everything again and compares with the recorded digest.
+    /// Reads everything again and compares with what is recorded.
     pub async fn verify_snapshot(&self, id: &SnapshotId) -> Result<Verified, ProviderError> {
         let id = id.clone();
+        let mut verified = self
+            .blocking(move |engine| engine.verify(&[id], &Control::default()))
+            .await?;
+        verified
+            .pop()
+            .ok_or_else(|| ProviderError::unavailable("verifying", "nothing was read"))
+    }
+
+    /// The same for every snapshot; what they share is read once.
+    pub async fn verify_all(&self, control: Arc<Control>) -> Result<Vec<Verified>, ProviderError> {
         self.blocking(move |engine| {
-            let expected = SnapshotRecord::load(&engine.home, &id)?
-                .digest
-                .map(|d| d.value);
-            let found = match &expected {
-                Some(_) => engine.compute_digest(&id)?.value,
-                // The first look is what later ones are compared with.
-                None => engine
-                    .digest(&id)?
-                    .digest
-                    .map(|d| d.value)
-                    .unwrap_or_default(),
-            };
-            let ok = expected.as_ref().is_none_or(|expected| *expected == found);
-            Ok(Verified {
-                id,
-                ok,
-                expected,
-                found,
-            })
+            let ids: Vec<SnapshotId> = SnapshotRecord::all(&engine.home)?
+                .into_iter()
+                .map(|record| record.id)
+                .collect();
+            engine.verify(&ids, &control)
+        })
+        .await
+    }
+
+    /// Sends a snapshot to a place, computing its digest first if nobody has yet. It can be
+    /// cancelled through `control`.
+    pub async fn export(
+        &self,
+        id: &SnapshotId,
+        mut target: Box<dyn Target>,
+        packing: Packing,
+        control: Arc<Control>,
+    ) -> Result<Exported, ProviderError> {
+        let id = id.clone();
+        self.blocking(move |engine| engine.export(&id, &mut *target, packing, &control))
+            .await
+    }
+
+    /// Takes a snapshot in, under a name or its own.
+    pub async fn import(
+        &self,
+        mut source: Box<dyn Source>,
+        name: Option<&str>,
+        control: Arc<Control>,
+    ) -> Result<SnapshotInfo, ProviderError> {
+        let name = name.map(str::to_owned);
+        self.blocking(move |engine| {
+            engine
+                .import(&mut *source, name.as_deref(), &control)
+                .map(info)
         })
         .await
     }
 
     pub async fn usage(&self) -> Result<Usage, ProviderError> {
-        self.blocking(|engine| {
-            let part = |name: &str| -> Result<UsagePart, ProviderError> {
-                let path = engine.home.path(name);
-                let count = crate::home::entries(&path)?.len() as u64;
-                let bytes = tree::measure(&path)
-                    .doing(format!("measuring {name}"))?
-                    .bytes;
-                Ok(UsagePart { count, bytes })
-            };
-            let disk = rustix::fs::statvfs(engine.home.root().as_std_path())
-                .doing("measuring the disk")?;
-            Ok(Usage {
-                home: engine.home.root().to_owned(),
-                sandboxes: part("sandboxes")?,
-                layers: part("layers")?,
-                trash: part("trash")?,
-                free_bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
-            })
-        })
-        .await
+        self.blocking(crate::usage::measure).await
+    }
+
+    /// Looks for equal files in the layers, reading those of equal size.
+    pub async fn duplicates(&self) -> Result<Duplicates, ProviderError> {
+        self.blocking(crate::usage::duplicates).await
     }
 
     /// Seals disks of dead sandboxes, gives orphans a keeper, and deletes what no record has named

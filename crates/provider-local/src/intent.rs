@@ -51,6 +51,16 @@ pub(crate) enum Intent {
     Import {
         layer: LayerId,
     },
+    /// A snapshot being read: its layers stay, whoever removes it meanwhile.
+    Export {
+        export: Id<Snapshot>,
+        layers: Vec<LayerId>,
+    },
+    /// A snapshot coming in: its layers stay until its record names them.
+    Bring {
+        snapshot: Id<Snapshot>,
+        layers: Vec<LayerId>,
+    },
 }
 
 /// An intent that we hold. Dropping it without [`Held::done`] leaves it for recovery, which is
@@ -120,6 +130,8 @@ impl Intent {
             Self::Fork { layer, .. } => format!("fork-{layer}"),
             Self::Remove { sandbox } => format!("remove-{sandbox}"),
             Self::Import { layer } => format!("import-{layer}"),
+            Self::Export { export, .. } => format!("export-{export}"),
+            Self::Bring { snapshot, .. } => format!("bring-{snapshot}"),
         }
     }
 }
@@ -171,14 +183,28 @@ pub(crate) fn abandoned(home: &Home) -> Result<Vec<(Intent, Held)>, ProviderErro
 pub(crate) fn layers_in_use(home: &Home) -> Result<Vec<LayerId>, ProviderError> {
     let mut layers = Vec::new();
     for name in entries(&home.path("intents"))? {
-        if let Some(
-            Intent::Capture { layer, .. }
-            | Intent::Stop { layer, .. }
-            | Intent::Fork { layer, .. }
-            | Intent::Import { layer },
-        ) = read_json(&home.path(format!("intents/{name}")))?
-        {
-            layers.push(layer);
+        match read_json(&home.path(format!("intents/{name}")))? {
+            Some(
+                Intent::Capture { layer, .. }
+                | Intent::Stop { layer, .. }
+                | Intent::Fork { layer, .. }
+                | Intent::Import { layer },
+            ) => layers.push(layer),
+            Some(
+                Intent::Export {
+                    layers: several, ..
+                }
+                | Intent::Bring {
+                    layers: several, ..
+                },
+            ) => layers.extend(several),
+            Some(
+                Intent::Create { .. }
+                | Intent::Pause { .. }
+                | Intent::Resume { .. }
+                | Intent::Remove { .. },
+            )
+            | None => {}
         }
     }
     Ok(layers)

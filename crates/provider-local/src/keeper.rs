@@ -10,11 +10,12 @@ use std::sync::Mutex;
 
 use camino::Utf8Path;
 use provider::{ProviderError, SandboxId};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use wire::Frame;
 use wire::keeper::{Ended, Launched, Reply, Request, Start};
 
-use crate::error::Doing as _;
+use crate::error::{self, Doing as _};
 
 /// Keepers that this process started: they outlive it, but while it lives it must collect them.
 #[derive(Debug, Default)]
@@ -132,9 +133,6 @@ fn pass_fail_point(command: &mut Command) {
     }
 }
 
-/// How an error of the kernel's ends when there is no space left.
-const DISK_FULL: &str = "(os error 28)";
-
 fn understand(frame: Option<Frame>) -> Result<Reply, ProviderError> {
     let Some(frame) = frame else {
         return Err(ProviderError::unavailable(
@@ -143,18 +141,21 @@ fn understand(frame: Option<Frame>) -> Result<Reply, ProviderError> {
         ));
     };
     match frame.message() {
-        // The keeper writes too; what it found is words by now.
-        Ok(Reply::Failed { stage, message }) if message.ends_with(DISK_FULL) => {
-            Err(ProviderError::refused(format!(
-                "the keeper: {stage} failed: the disk is full: free some space, or run `nacre storage gc` ({message})"
-            )))
-        }
-        Ok(Reply::Failed { stage, message }) => Err(ProviderError::unavailable(
-            format!("the keeper: {stage}"),
-            message,
-        )),
+        Ok(Reply::Failed { stage, message }) => Err(failure(&stage, message)),
         Ok(reply) => Ok(reply),
         Err(error) => Err(ProviderError::unavailable("talking to the keeper", error)),
+    }
+}
+
+/// The kernel's number is at the end of its words. A full disk is for the caller to do something
+/// about, wherever it is noticed.
+fn failure(stage: &str, message: String) -> ProviderError {
+    let full = [Errno::NOSPC, Errno::DQUOT]
+        .into_iter()
+        .find(|errno| message.ends_with(&format!("(os error {})", errno.raw_os_error())));
+    match full {
+        Some(errno) => error::classify(format!("the keeper: {stage}"), errno.into()),
+        None => ProviderError::unavailable(format!("the keeper: {stage}"), message),
     }
 }
 

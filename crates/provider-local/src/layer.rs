@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::fs::File;
+use std::io;
 
 use camino::Utf8PathBuf;
 use fs_err as fs;
@@ -10,7 +12,7 @@ use provider::ProviderError;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Doing as _;
-use crate::home::{Home, entries, read_json, write_json};
+use crate::home::{Home, Lock, entries, read_json, write_json};
 use crate::record::Record;
 use crate::snapshot::SnapshotRecord;
 use crate::{intent, trash};
@@ -26,6 +28,11 @@ impl LayerId {
     pub(crate) fn new(clock: &dyn Clock) -> Self {
         let id: model::Id<model::Snapshot> = model::Id::new(clock);
         Self(id.to_string().replace("snp_", "lay_"))
+    }
+
+    /// One that stands in the store under this name.
+    pub(crate) fn existing(name: String) -> Self {
+        Self(name)
     }
 
     /// A layer known by what it is made of, such as the host's skeleton.
@@ -58,8 +65,31 @@ pub(crate) fn files(home: &Home, id: &LayerId) -> Utf8PathBuf {
     directory(home, id).join("fs")
 }
 
+/// Puts a layer's files where [`files`] says, if they came otherwise: see `disk`.
+pub(crate) fn settle(home: &Home, id: &LayerId) -> io::Result<()> {
+    let directory = directory(home, id);
+    if std::fs::symlink_metadata(directory.join("disk")).is_err() {
+        return Ok(());
+    }
+    let lock = Lock::exclusive(File::open(&directory)?, &format!("layer {id}"))
+        .map_err(io::Error::other)?;
+    // Another process may have done it, or have removed the layer, while we waited.
+    if !lock.is_at(&directory) || std::fs::symlink_metadata(directory.join("disk")).is_err() {
+        return Ok(());
+    }
+    crate::disk::settle(&directory)
+}
+
 pub(crate) fn exists(home: &Home, id: &LayerId) -> bool {
     directory(home, id).join("layer.json").exists()
+}
+
+/// Whatever is in the store, whole or not.
+pub(crate) fn all(home: &Home) -> Result<Vec<LayerId>, ProviderError> {
+    Ok(entries(&home.path("layers"))?
+        .into_iter()
+        .map(LayerId)
+        .collect())
 }
 
 /// Makes the place for a layer's files; it becomes a layer by [`seal`].
@@ -150,7 +180,7 @@ pub(crate) fn collect(home: &Home, clock: &dyn Clock) -> Result<(u64, u64), Prov
     let needed = referenced(home)?;
     let mut taken = Vec::new();
     for name in entries(&home.path("layers"))? {
-        let id = LayerId(name);
+        let id = LayerId::existing(name);
         if needed.contains(&id) || is_host_skeleton(&id) {
             continue;
         }

@@ -13,12 +13,14 @@
 mod api;
 mod cgroup;
 mod claim;
+mod disk;
 pub mod doctor;
 mod egress;
 mod embedded;
 mod error;
 mod guest;
 mod home;
+mod image;
 mod inspect;
 mod intent;
 mod keeper;
@@ -27,19 +29,28 @@ mod local;
 mod merged;
 mod netns;
 mod operation;
+mod pack;
 mod record;
 mod rootfs;
+mod runtime;
 mod snapshot;
+mod subvolume;
 mod sys;
 mod timing;
 mod trash;
 mod tree;
+mod usage;
+mod verify;
 
 pub use crate::egress::EgressSettings;
 pub use ::egress::log::{Record as EgressRecord, Verdict as EgressVerdict};
 pub use ::egress::policy::{Rule as EgressRule, RuleError as EgressRuleError};
-pub use api::{Collected, Details, SnapshotInfo, Usage, UsagePart, Verified};
+pub use api::{
+    Collected, Damaged, Details, Duplicate, Duplicates, Exported, LayerUsage, SnapshotInfo,
+    SnapshotUsage, Usage, UsagePart, Verified,
+};
 pub use cgroup::{Controller, Layout};
 pub use doctor::{Finding, FindingStatus, Fix};
+pub use image::Moved;
 pub use local::{Config, Local};
 pub use wire::keeper::EGRESS_PORT;

@@ -4,17 +4,17 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
-use model::{Redactor, SnapshotId, SystemClock, Timestamp};
+use model::{ByteCount, Redactor, SnapshotId, SystemClock, Timestamp};
 use provider::{
     Alive, Capabilities, Capability, Door, Endpoints, Ensured, Exec, ExecSpec, Expected,
-    FileStream, Health, Isolation, Limits, Origin, Provider, ProviderError, Receipt, Resumed,
-    Sandbox, SandboxId, SandboxSpec, SandboxState, Stream, Strength, Survives,
+    FileStream, Health, Origin, Provider, ProviderError, Receipt, Resumed, Runtime, Sandbox,
+    SandboxId, SandboxSpec, SandboxState, Stream, Strength,
 };
 use tokio::net::{TcpStream, UnixListener};
 use tokio_util::task::TaskTracker;
 use wire::keeper::{Reply, Request};
 
-use crate::cgroup::{Controller, Group, Layout};
+use crate::cgroup::{Group, Layout};
 use crate::claim::Ranges;
 use crate::egress::EgressSettings;
 use crate::error::Doing as _;
@@ -24,7 +24,7 @@ use crate::keeper::Children;
 use crate::netns::{self, Pool};
 use crate::operation::Engine;
 use crate::record::{Record, process};
-use crate::{claim, embedded};
+use crate::{Moved, claim, embedded, image, runtime, subvolume};
 
 /// Above what container tools and systemd hand out.
 const FIRST_ID: u32 = 0x7000_0000;
@@ -60,7 +60,8 @@ impl Config {
 #[derive(Clone)]
 pub struct Local {
     pub(crate) engine: Engine,
-    capabilities: Arc<Capabilities>,
+    native: Arc<Capabilities>,
+    runsc: Arc<Capabilities>,
     /// Owns the tasks that carry streams; each ends with its stream.
     streams: TaskTracker,
 }
@@ -80,29 +81,13 @@ impl Local {
         let home = Home::open(&config.home)?;
         require_root()?;
         let layout = Layout::detect()?;
-        let limit = |controller: &Controller| match controller {
-            Controller::Absent => Strength::None,
-            Controller::Unified | Controller::Legacy(_) => Strength::Hard,
+        let disk = if subvolume::has_quota(home.root()) {
+            Strength::Hard
+        } else {
+            Strength::Watched
         };
-        let capabilities = Capabilities {
-            can: vec![
-                Capability::Pause,
-                Capability::LiveSnapshot,
-                Capability::Fork,
-                Capability::Exec,
-                Capability::Dial,
-                Capability::Serve,
-            ],
-            max_lifetime: None,
-            survives_resume: Survives::DiskAndMemory,
-            limits: Limits {
-                memory: limit(&layout.memory),
-                pids: limit(&layout.pids),
-                cpu: limit(&layout.cpu),
-                disk: Strength::Watched,
-            },
-            isolation: Isolation::SharedKernel,
-        };
+        let capabilities = |runtime| Arc::new(runtime::capabilities(runtime, &layout, disk));
+        let (native, runsc) = (capabilities(Runtime::Native), capabilities(Runtime::Runsc));
         let engine = Engine {
             programs: embedded::install(&home)?,
             clock: Arc::new(SystemClock),
@@ -118,9 +103,22 @@ impl Local {
         engine.recover()?;
         Ok(Self {
             engine,
-            capabilities: Arc::new(capabilities),
+            native,
+            runsc,
             streams: TaskTracker::new(),
         })
+    }
+
+    /// Moves the store of a home without living sandboxes onto a btrfs in a file of its own.
+    /// `progress` gets a line for each step.
+    pub fn move_onto_btrfs(
+        config: &Config,
+        size: ByteCount,
+        progress: &dyn Fn(&str),
+    ) -> Result<Moved, ProviderError> {
+        // Finishes what others left half-made; what is moved is consistent.
+        drop(Self::open(config)?);
+        image::move_onto(&config.home, size, progress)
     }
 
     /// Makes ready what a burst of creates will want. For processes that stay.
@@ -248,7 +246,14 @@ impl Provider for Local {
     }
 
     fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
+        &self.native
+    }
+
+    fn capabilities_under(&self, runtime: Runtime) -> &Capabilities {
+        match runtime {
+            Runtime::Native => &self.native,
+            Runtime::Runsc => &self.runsc,
+        }
     }
 
     async fn ensure(&self, spec: &SandboxSpec) -> Result<Ensured, ProviderError> {

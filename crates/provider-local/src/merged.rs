@@ -23,6 +23,9 @@ pub(crate) fn open(home: &Home, layers: &[LayerId]) -> io::Result<OwnedFd> {
             Mode::empty(),
         )
     };
+    for id in layers {
+        layer::settle(home, id)?;
+    }
     if let [only] = layers {
         return Ok(directory(only)?);
     }

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use camino::Utf8PathBuf;
 use model::{Boot, Id, SnapshotId, Timestamp};
-use provider::{
-    Forward, Isolation, Kept, Network, ProviderError, Runtime, Sandbox, SandboxId, SandboxState,
-};
+use provider::{Forward, Kept, Network, ProviderError, Runtime, Sandbox, SandboxId, SandboxState};
 use serde::{Deserialize, Serialize};
 use wire::keeper::{Exit, Running};
 
@@ -14,6 +12,7 @@ use crate::egress::Grant;
 use crate::home::{Home, read_json, write_json};
 use crate::intent::Intent;
 use crate::layer::LayerId;
+use crate::runtime;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -35,6 +34,8 @@ pub(crate) struct Record {
     pub(crate) disk: Option<u64>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) network: Network,
+    #[serde(default)]
+    pub(crate) runtime: Runtime,
     /// What it may reach, where it has a way out.
     #[serde(default)]
     pub(crate) egress: Option<Grant>,
@@ -131,8 +132,8 @@ impl Record {
             key: self.key.clone(),
             state: self.observe(home),
             generation: self.generation,
-            runtime: Runtime::Native,
-            isolation: Isolation::SharedKernel,
+            runtime: self.runtime,
+            isolation: runtime::isolation(self.runtime),
             labels: self.labels.clone(),
             created_at: self.created_at,
             expires_at: None,

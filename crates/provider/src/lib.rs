@@ -53,6 +53,11 @@ pub trait Provider: Send + Sync + fmt::Debug {
 
     fn capabilities(&self) -> &Capabilities;
 
+    /// What it can do with a sandbox of this runtime, for a provider that has several.
+    fn capabilities_under(&self, _runtime: Runtime) -> &Capabilities {
+        self.capabilities()
+    }
+
     /// Finds the sandbox that carries `spec.key`, or makes one. A paused one is resumed; one whose
     /// processes are gone is started again on the disk it left. The only way in for sessions.
     async fn ensure(&self, spec: &SandboxSpec) -> Result<Ensured, ProviderError>;

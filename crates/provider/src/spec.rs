@@ -79,9 +79,11 @@ pub enum Network {
     Host,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What runs a sandbox's processes, where a provider has a choice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Runtime {
+    #[default]
     Native,
     Runsc,
 }

@@ -53,7 +53,7 @@ struct Started {
 
 async fn start(runner: &Runner, exec: &Exec) -> Result<(Started, Option<Streams>), Failed> {
     let user = users::find(exec.user.as_deref())?;
-    let command = Command::new(exec, &user, &runner.config.env)?;
+    let mut command = Command::new(exec, &user, &runner.config.env)?;
     let identity = Identity::new(&user);
     let (streams, ends) = match exec.pty {
         _ if exec.detach => (None, Ends::Null(runner.null.as_fd())),
@@ -61,6 +61,7 @@ async fn start(runner: &Runner, exec: &Exec) -> Result<(Started, Option<Streams>
         None => stdio::pipes(&user).map(|(streams, ends)| (Some(streams), ends))?,
     };
     let group = runner.groups.make()?;
+    command.env.extend(group.mark().cloned());
     let (pid, reports) = spawn::command(&command, &identity, &ends, runner.descriptors, &group)
         .map_err(cannot_fork)?;
     let exit = runner.reaper.expect(pid);

@@ -1,14 +1,16 @@
 //! What one operation started, kept together so that it can be ended together: a cgroup `e<N>`
-//! below the sandbox's own, or, where there is none, a session.
+//! below the sandbox's own, or, where there is none (in gVisor), a session and a mark in the
+//! environment.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::ffi::CString;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, getpid, kill_process_group};
 use wire::guest::Failed;
 
 use crate::{failure, proc};
@@ -21,6 +23,8 @@ const PER_ROUND: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Groups {
     cgroup: Option<OwnedFd>,
+    /// No other runner's marks begin like this.
+    mark: String,
     next: Cell<u64>,
     left_over: RefCell<VecDeque<u64>>,
 }
@@ -30,6 +34,8 @@ pub(crate) struct Groups {
 pub(crate) struct Group {
     groups: Rc<Groups>,
     cgroup: Option<(u64, OwnedFd)>,
+    /// A variable in the environment of all it starts, where there is no cgroup to find them by.
+    mark: Option<CString>,
     leader: Cell<Option<Pid>>,
     /// Whether the leader was born inside the cgroup, so that nothing of it can be elsewhere.
     contained: Cell<bool>,
@@ -37,9 +43,10 @@ pub(crate) struct Group {
 }
 
 impl Groups {
-    pub(crate) fn new(cgroup: Option<OwnedFd>) -> Self {
+    pub(crate) fn new(cgroup: Option<OwnedFd>, boot: &str) -> Self {
         Self {
             cgroup,
+            mark: format!("NACRE_COMMAND={boot}.{}", getpid().as_raw_nonzero()),
             next: Cell::new(0),
             left_over: RefCell::default(),
         }
@@ -56,9 +63,16 @@ impl Groups {
                 Err(_) => None,
             },
         };
+        let mark = if cgroup.is_some() {
+            None
+        } else {
+            let number = self.next.replace(self.next.get() + 1);
+            CString::new(format!("{}.{number}", self.mark)).ok()
+        };
         Ok(Group {
             groups: Rc::clone(self),
             cgroup,
+            mark,
             leader: Cell::new(None),
             contained: Cell::new(false),
             live: Cell::new(false),
@@ -128,6 +142,10 @@ impl Group {
         self.cgroup.as_ref().map(|(_, directory)| directory.as_fd())
     }
 
+    pub(crate) fn mark(&self) -> Option<&CString> {
+        self.mark.as_ref()
+    }
+
     pub(crate) fn lead(&self, leader: Pid, contained: bool) {
         self.leader.set(Some(leader));
         self.contained.set(contained);
@@ -153,8 +171,9 @@ impl Group {
             return;
         }
         if let Some(leader) = self.leader.get() {
-            let _ = kill_process_group(leader, Signal::KILL);
-            proc::kill_descendants(leader);
+            // Stopped, not killed: while it lives, its children are known by their parent.
+            let _ = kill_process_group(leader, Signal::STOP);
+            proc::kill_descendants(leader, self.mark.as_deref());
         }
     }
 }

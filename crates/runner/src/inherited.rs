@@ -23,6 +23,8 @@ pub(crate) enum StartError {
     Config(io::Error),
     #[error("the configuration makes no sense: {0}")]
     Malformed(serde_json::Error),
+    #[error("cannot listen at {path}: {source}")]
+    Listen { path: String, source: io::Error },
     #[error("/dev/null cannot be used: {0}")]
     Null(io::Error),
     #[error("cannot get ready to serve: {0}")]
@@ -48,11 +50,24 @@ impl Inherited {
         close_the_rest();
 
         let missing = |fd, what| move |source| StartError::Missing { fd, what, source };
-        let listener = listener.map_err(missing(LISTEN_FD, "the listening socket"))?;
         let config = config.map_err(missing(CONFIG_FD, "the configuration"))?;
+        let config = read_config(config)?;
+        let listener = match &config.listen {
+            Some(path) => UnixListener::bind(path).map_err(|source| StartError::Listen {
+                path: path.clone(),
+                source,
+            })?,
+            None => listener
+                .map_err(missing(LISTEN_FD, "the listening socket"))?
+                .into(),
+        };
+        for directory in &config.scaffold {
+            // It fails only on what is not an empty directory, and that is not ours.
+            let _ = std::fs::remove_dir(directory);
+        }
         Ok(Self {
-            config: read_config(config)?,
-            listener: listener.into(),
+            config,
+            listener,
             cgroup,
             ready,
         })

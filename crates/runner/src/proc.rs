@@ -1,24 +1,40 @@
-//! Finding a command's processes without a cgroup: by session and by parent. A process that left
-//! both is not found; sandboxes have cgroups, this is for when there is none.
+//! Finding a command's processes without a cgroup, as in gVisor: by session, by parent and by a mark
+//! in their environment. A process that left all three is not found.
 
 use std::collections::BTreeSet;
+use std::ffi::CStr;
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 
-/// Kills until a walk finds nobody new, because what is being killed can still fork.
-pub(crate) fn kill_descendants(leader: Pid) {
-    let mut killed = BTreeSet::new();
-    for _ in 0..16 {
-        let found = descendants(leader.as_raw_pid(), &processes());
-        let new: Vec<i32> = found.difference(&killed).copied().collect();
+/// What forks faster than it is stopped is left to the limits.
+const ROUNDS: usize = 64;
+/// More than a command line and an environment together may have.
+const MAX_ENVIRONMENT: usize = 4 << 20;
+
+/// Stops until a walk finds nobody new, because what runs can still fork, and then kills: a parent
+/// that dies first would take with it how its children are found.
+pub(crate) fn kill_descendants(leader: Pid, mark: Option<&CStr>) {
+    let mut stopped = BTreeSet::new();
+    for _ in 0..ROUNDS {
+        let found = descendants(leader.as_raw_pid(), &processes(mark));
+        let new: Vec<i32> = found.difference(&stopped).copied().collect();
         if new.is_empty() {
-            return;
+            break;
         }
-        for pid in new.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        killed.extend(new);
+        signal(&new, Signal::STOP);
+        stopped.extend(new);
+    }
+    signal(&stopped.into_iter().collect::<Vec<_>>(), Signal::KILL);
+}
+
+fn signal(pids: &[i32], signal: Signal) {
+    let ourselves = getpid().as_raw_pid();
+    let others = pids.iter().filter(|pid| **pid != ourselves && **pid > 1);
+    for pid in others.filter_map(|pid| Pid::from_raw(*pid)) {
+        let _ = kill_process(pid, signal);
     }
 }
 
@@ -27,12 +43,13 @@ struct Process {
     pid: i32,
     parent: i32,
     session: i32,
+    marked: bool,
 }
 
 fn descendants(leader: i32, processes: &[Process]) -> BTreeSet<i32> {
     let mut family: BTreeSet<i32> = processes
         .iter()
-        .filter(|p| p.session == leader || p.pid == leader)
+        .filter(|p| p.session == leader || p.pid == leader || p.marked)
         .map(|p| p.pid)
         .collect();
     loop {
@@ -49,7 +66,7 @@ fn descendants(leader: i32, processes: &[Process]) -> BTreeSet<i32> {
     }
 }
 
-fn processes() -> Vec<Process> {
+fn processes(mark: Option<&CStr>) -> Vec<Process> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(proc) = openat(CWD, c"/proc", flags, Mode::empty()) else {
         return Vec::new();
@@ -61,13 +78,31 @@ fn processes() -> Vec<Process> {
         .flatten()
         .filter_map(|entry| {
             let pid = entry.file_name().to_str().ok()?.parse::<i32>().ok()?;
-            let path = format!("{pid}/stat");
-            let file = openat(&proc, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-            let mut stat = [0u8; 1024];
-            let length = rustix::io::read(file, &mut stat).ok()?;
-            parse_stat(pid, &stat[..length])
+            let stat = read(&proc, &format!("{pid}/stat"))?;
+            let process = parse_stat(pid, &stat)?;
+            let marked = mark.is_some_and(|mark| {
+                read(&proc, &format!("{pid}/environ"))
+                    .is_some_and(|environment| is_marked(&environment, mark))
+            });
+            Some(Process { marked, ..process })
         })
         .collect()
+}
+
+fn read(proc: &OwnedFd, path: &str) -> Option<Vec<u8>> {
+    let file = openat(proc, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut content = Vec::new();
+    std::fs::File::from(file)
+        .take(MAX_ENVIRONMENT as u64)
+        .read_to_end(&mut content)
+        .ok()?;
+    Some(content)
+}
+
+fn is_marked(environment: &[u8], mark: &CStr) -> bool {
+    environment
+        .split(|byte| *byte == 0)
+        .any(|variable| variable == mark.to_bytes())
 }
 
 /// The name may hold anything, closing parentheses too; what follows the last one does not.
@@ -81,6 +116,7 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
         pid,
         parent,
         session,
+        marked: false,
     })
 }
 
@@ -96,7 +132,8 @@ mod tests {
             Some(Process {
                 pid: 7,
                 parent: 3,
-                session: 5
+                session: 5,
+                marked: false,
             })
         );
         assert_eq!(parse_stat(7, b"7 (short"), None);
@@ -109,6 +146,7 @@ mod tests {
             pid,
             parent,
             session,
+            marked: false,
         };
         let all = [
             process(1, 0, 1),
@@ -119,5 +157,23 @@ mod tests {
             process(20, 1, 20),
         ];
         assert_eq!(descendants(10, &all), BTreeSet::from([10, 11, 12, 13]));
+    }
+
+    #[test]
+    fn a_daemon_is_family_by_its_mark() {
+        let process = |pid, marked| Process {
+            pid,
+            parent: 1,
+            session: pid,
+            marked,
+        };
+        let all = [process(10, true), process(20, true), process(30, false)];
+        assert_eq!(descendants(10, &all), BTreeSet::from([10, 20]));
+        let mark = c"NACRE_COMMAND=boot.1.7";
+        assert!(is_marked(b"A=b\0NACRE_COMMAND=boot.1.7\0C=d\0", mark));
+        assert!(!is_marked(
+            b"NACRE_COMMAND=boot.1.70\0X=NACRE_COMMAND=boot.1.7\0",
+            mark
+        ));
     }
 }

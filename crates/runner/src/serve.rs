@@ -44,8 +44,8 @@ pub(crate) fn start() -> Result<(), StartError> {
     }
     return_memory_promptly();
     let runner = Rc::new(Runner {
+        groups: Rc::new(Groups::new(inherited.cgroup, &inherited.config.boot)),
         config: inherited.config,
-        groups: Rc::new(Groups::new(inherited.cgroup)),
         reaper: Reaper::default(),
         null: stdio::null().map_err(StartError::Null)?,
         descriptors: raise_descriptors(),

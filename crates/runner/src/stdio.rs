@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, Uid, fchown, fstat, open};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, ptsname, unlockpt};
 use rustix::termios::{SpecialCodeIndex, Winsize, tcgetattr, tcsetwinsize};
 use wire::guest::{Failed, WindowSize};
 
@@ -70,7 +70,15 @@ pub(crate) fn terminal(user: &User, size: WindowSize) -> Result<(Streams, Ends<'
         unlockpt(&ours)?;
         tcsetwinsize(&ours, winsize(size))?;
         let peer = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-        let theirs = ioctl_tiocgptpeer(&ours, peer)?;
+        let theirs = match ioctl_tiocgptpeer(&ours, peer) {
+            // gVisor knows its terminals only by name.
+            Err(Errno::NOTTY) => {
+                let name = ptsname(&ours, Vec::new())?;
+                let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                open(name.as_c_str(), flags, Mode::empty())?
+            }
+            other => other?,
+        };
         Ok((ours, theirs))
     };
     let (ours, theirs) = open_both().map_err(|errno| failure::cannot(what, errno))?;

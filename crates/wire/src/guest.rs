@@ -156,11 +156,17 @@ pub struct Config {
     pub boot: String,
     /// The environment that every command starts from.
     pub env: Vec<(Raw, Raw)>,
+    /// Where it listens when no listening socket was handed over.
+    #[serde(default)]
+    pub listen: Option<String>,
+    /// Empty directories that were needed to bring it up; it removes them.
+    #[serde(default)]
+    pub scaffold: Vec<String>,
 }
 
 /// The runner's inherited descriptors: its [`Config`] (a file at offset 0), the listening socket
-/// of this protocol, its own cgroup v2 directory, and a pipe on which it writes one byte once it
-/// listens.
+/// of this protocol (unless [`Config::listen`] is set), its own cgroup v2 directory (if it has one),
+/// and a pipe on which it writes one byte once it listens.
 pub const CONFIG_FD: i32 = 3;
 pub const LISTEN_FD: i32 = 4;
 pub const CGROUP_FD: i32 = 5;

@@ -26,8 +26,14 @@ pub struct Launch {
     pub layers: Vec<String>,
     /// Holds `upper` and `work`.
     pub disk: String,
+    /// An empty directory, if the disk is on another file system than the layers, or on a part of
+    /// theirs with inode numbers of its own: then the kernel must tell files of the two apart.
+    #[serde(default)]
+    pub apart: Option<String>,
     /// The program that becomes PID 1.
     pub runner: String,
+    #[serde(default)]
+    pub runtime: Runtime,
     /// Host directories to be seen inside, read-only: host path and path inside.
     pub binds: Vec<(String, String)>,
     /// Who it is: content to lay over files that the root file system has, by their path inside.
@@ -39,6 +45,9 @@ pub struct Launch {
     pub host_network: bool,
     pub forwards: Vec<Forward>,
     pub shm_bytes: u64,
+    /// Processes and threads of each user inside, where the cgroup counts other things too.
+    #[serde(default)]
+    pub processes_per_user: Option<u64>,
     /// Over this much on its disk the sandbox is frozen.
     pub disk_limit: Option<u64>,
     /// A frozen sandbox is ended, its disk kept, after this long.
@@ -99,6 +108,17 @@ pub struct EgressSockets {
     pub port: bool,
 }
 
+/// What runs the processes of a sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Runtime {
+    /// The host's kernel.
+    #[default]
+    Native,
+    /// gVisor, whose program is at this path.
+    Runsc { program: String },
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cgroups {
     /// The sandbox's directory on the v2 hierarchy: freeze and kill, and limits where it has the
@@ -146,7 +166,7 @@ pub fn is_door_name(name: &str) -> bool {
             b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.')
         })
         && !name.starts_with('.')
-        && !matches!(name, "env" | "nacre" | FILES)
+        && !matches!(name, "env" | "nacre" | "boot" | FILES)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,7 +182,7 @@ pub enum Reply {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launched {
-    /// PID 1 of the sandbox, as the host counts.
+    /// PID 1 of the sandbox, as the host counts; under gVisor, the process that all others end with.
     pub pid: i32,
 }
 

@@ -73,6 +73,7 @@ fn described(fix: &Fix) -> String {
         Fix::Write(path, content) => format!("writing {content} to {path}"),
         Fix::Setting { file, key, .. } => format!("setting egress.{key} in {file}"),
         Fix::Mount(kind, path) => format!("mounting a {kind} at {path}"),
+        Fix::Script { does, .. } => (*does).to_owned(),
     }
 }
 
@@ -87,6 +88,7 @@ fn apply(fix: &Fix) -> anyhow::Result<()> {
             fs_err::create_dir_all(path)?;
             succeed(Command::new("mount").args(["-t", kind, "none", path.as_str()]))
         }
+        Fix::Script { script, .. } => succeed(Command::new("sh").args(["-c", script])),
     }
 }
 

@@ -30,6 +30,20 @@ fn a_quick_benchmark_has_every_figure_and_leaves_nothing() {
 }
 
 #[test]
+fn a_quick_benchmark_of_moving_has_every_figure_and_leaves_nothing() {
+    let world = World::new();
+    let report = world.ok(&["bench", "portable", "--quick"]);
+    for name in ["export_1gib", "import_1gib", "export_20000_files"] {
+        assert_eq!(named(&report["operations"], name)["n"], 1);
+        let peer = format!("{name}, tar and zstd");
+        assert_eq!(named(&report["operations"], &peer)["n"], 1);
+    }
+    assert_eq!(report["goals"].as_array().map(Vec::len), Some(4));
+    let left: Vec<_> = world.nacre.home.path().read_dir_utf8().unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
 fn an_operation_that_is_none_is_wrong_usage() {
     let ran = World::new().run(&["bench", "sandbox", "--only", "nonsense"]);
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());

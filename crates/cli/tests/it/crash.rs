@@ -4,6 +4,7 @@ mod chance;
 mod client;
 mod invariants;
 mod keeper;
+mod move_store;
 mod points;
 mod points_of_life;
 mod process;

@@ -8,6 +8,7 @@ mod configuration;
 mod crash;
 mod exec;
 mod help;
+mod moving;
 mod sandbox;
 mod usage;
 mod world;
@@ -29,7 +30,7 @@ impl Nacre {
         let home = camino_tempfile::Builder::new()
             .prefix("n")
             .rand_bytes(4)
-            .tempdir_in("/tmp")
+            .tempdir()
             .unwrap();
         Self {
             home,

@@ -68,6 +68,12 @@ impl Drop for World {
         // A digest that is still being computed may make a file while we remove.
         let begun = Instant::now();
         let home = self.nacre.home.path();
+        // A store in a file of its own was mounted by the commands above.
+        if home.join("store.btrfs").exists() {
+            let _ = std::process::Command::new("umount")
+                .arg(home.join("store"))
+                .status();
+        }
         while std::fs::remove_dir_all(home).is_err() && home.exists() {
             if begun.elapsed() > Duration::from_secs(5) {
                 return;

@@ -7,7 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use rustix::fs::{Access, StatVfs, StatVfsMountFlags, access, statfs, statvfs};
 
 use super::{Finding, Fix};
-use crate::Config;
+use crate::{Config, disk, image, subvolume};
 
 const GIB: u64 = 1 << 30;
 const LITTLE_SPACE: u64 = 5 * GIB;
@@ -20,6 +20,8 @@ pub(super) fn examine(config: &Config) -> (Option<Utf8PathBuf>, Vec<Finding>) {
     let Some(place) = place else {
         return (None, vec![finding]);
     };
+    // A store in a file of its own, if it is mounted; nothing is mounted only to look at it.
+    let place = image::mounted(&place).unwrap_or(place);
     let mut findings = vec![finding];
     match (statvfs(place.as_std_path()), statfs(place.as_std_path())) {
         (Ok(disk), Ok(kind)) => {
@@ -35,11 +37,23 @@ pub(super) fn examine(config: &Config) -> (Option<Utf8PathBuf>, Vec<Finding>) {
             ));
         }
     }
-    findings.push(Finding::info(
-        "storage driver",
-        "plain directories: a snapshot copies what the sandbox wrote",
-    ));
+    findings.push(driver(&place));
     (Some(place), findings)
+}
+
+fn driver(place: &Utf8Path) -> Finding {
+    let found = if !subvolume::possible(place) {
+        if disk::shares_blocks(place) {
+            "reflinks: a snapshot shares blocks, file by file; disk limits are watched"
+        } else {
+            "plain directories: a snapshot copies what the sandbox wrote; `nacre storage init --btrfs SIZE` makes it a matter of milliseconds"
+        }
+    } else if subvolume::has_quota(place) {
+        "btrfs: snapshots in one step, disk limits kept by the kernel"
+    } else {
+        "btrfs: snapshots in one step; disk limits are watched, `btrfs quota enable` lets the kernel keep them"
+    };
+    Finding::info("storage driver", found)
 }
 
 fn directory(home: &Utf8Path) -> (Option<Utf8PathBuf>, Finding) {

@@ -1,6 +1,7 @@
 //! What this machine has and lacks, found by trying each thing in a harmless way: in a thread or
 //! a child that ends, on mounts that are attached nowhere. Version numbers are shown, not trusted.
 
+mod gvisor;
 mod home;
 mod idle;
 mod kernel;
@@ -63,6 +64,11 @@ pub enum Fix {
     },
     /// A file system of this kind to be mounted at a directory, which is made.
     Mount(&'static str, Utf8PathBuf),
+    /// A script for `sh`.
+    Script {
+        does: &'static str,
+        script: &'static str,
+    },
 }
 
 impl Finding {
@@ -150,9 +156,13 @@ fn as_root(config: &Config, place: Option<Utf8PathBuf>, findings: &mut Vec<Findi
     let can_run = findings
         .iter()
         .all(|finding| finding.status != FindingStatus::Missing);
-    findings.push(if can_run {
-        trial::run(config, &scratch)
+    if can_run {
+        findings.push(trial::run(config, &scratch));
+        findings.push(gvisor::examine(config, &scratch));
     } else {
-        Finding::info("a sandbox", "not tried: something above is missing")
-    });
+        findings.push(Finding::info(
+            "a sandbox",
+            "not tried: something above is missing",
+        ));
+    }
 }

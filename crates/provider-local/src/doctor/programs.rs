@@ -5,13 +5,12 @@ use std::process::{Command, Stdio};
 use super::{Finding, Fix};
 
 /// What `doctor` calls it, the program, and how it tells its version.
-const PEERS: [(&str, &str, &str); 7] = [
+const PEERS: [(&str, &str, &str); 6] = [
     ("bubblewrap", "bwrap", "--version"),
     ("runc", "runc", "--version"),
     ("crun", "crun", "--version"),
     ("podman", "podman", "--version"),
     ("docker", "docker", "--version"),
-    ("runsc", "runsc", "--version"),
     ("btrfs tools", "btrfs", "--version"),
 ];
 
@@ -36,7 +35,7 @@ pub(super) fn examine() -> Vec<Finding> {
 }
 
 /// What a program says of itself; `None` when there is none that answers.
-fn version(program: &str, argument: &str) -> Option<String> {
+pub(super) fn version(program: &str, argument: &str) -> Option<String> {
     // One that hangs, such as a client whose server does, must not hang us.
     let ran = Command::new("timeout")
         .args(["--kill-after=1", "5", program, argument])

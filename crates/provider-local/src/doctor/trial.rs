@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use provider::{ExecSpec, Origin, Provider as _, ProviderError, SandboxSpec};
+use provider::{ExecSpec, Origin, Provider as _, ProviderError, Runtime, SandboxSpec};
 
 use super::scratch::Scratch;
 use super::{Finding, ranges};
@@ -16,13 +16,19 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Creates, uses and removes a sandbox in a home of its own.
 pub(super) fn run(config: &Config, scratch: &Scratch) -> Finding {
     let advice = "this is not a missing feature that doctor knows of: please report it with the output of `NACRE_LOG=debug nacre doctor`";
-    match on_a_thread(async || try_one(&trial_config(config, scratch)).await) {
+    match one(config, scratch, Runtime::Native) {
         Ok(times) => Finding::ok(NAME, times),
-        Err(error) => {
-            clear(config, scratch);
-            Finding::missing(NAME, with_causes(&error), advice)
-        }
+        Err(error) => Finding::missing(NAME, error, advice),
     }
+}
+
+/// How long one sandbox took, or what went wrong.
+pub(super) fn one(config: &Config, scratch: &Scratch, runtime: Runtime) -> Result<String, String> {
+    let tried = on_a_thread(async || try_one(&trial_config(config, scratch), runtime).await);
+    tried.map_err(|error| {
+        clear(config, scratch);
+        with_causes(&error)
+    })
 }
 
 /// Removes the sandboxes of a trial that did not come to its end.
@@ -43,10 +49,14 @@ pub(super) fn clear(config: &Config, scratch: &Scratch) {
     }
 }
 
-async fn try_one(config: &Config) -> Result<String, ProviderError> {
+async fn try_one(config: &Config, runtime: Runtime) -> Result<String, ProviderError> {
     let local = Local::open(config)?;
     let began = Instant::now();
-    let sandbox = local.create(&SandboxSpec::from(Origin::Bare)).await?;
+    let spec = SandboxSpec {
+        runtime,
+        ..SandboxSpec::from(Origin::Bare)
+    };
+    let sandbox = local.create(&spec).await?;
     let created = millis(began);
     let used = use_it(&local, sandbox.id).await;
     let began = Instant::now();

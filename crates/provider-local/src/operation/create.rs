@@ -11,6 +11,7 @@ use crate::keeper::{Children, Waiting};
 use crate::layer::LayerId;
 use crate::record::{Record, State};
 use crate::rootfs::{self, host};
+use crate::runtime;
 use crate::snapshot::SnapshotRecord;
 use crate::{claim, egress};
 
@@ -180,6 +181,7 @@ impl Engine {
             disk: spec.disk.map(model::ByteCount::bytes),
             env: spec.env.clone(),
             network: spec.network,
+            runtime: spec.runtime,
             egress: stack.egress.or_else(|| self.egress.grant(spec)),
             forwards: spec.forwards.clone(),
             // So it is called once the intent to make it is gone; until then nobody sees it.
@@ -198,6 +200,9 @@ impl Engine {
                     "layer {missing} of the snapshot"
                 )));
             }
+            for layer in &record.layers {
+                crate::layer::settle(&self.home, layer).doing(format!("settling layer {layer}"))?;
+            }
             self.furnish(&record)
                 .doing(format!("making sandbox {id}"))?;
             record.save(&self.home)?;
@@ -210,11 +215,7 @@ impl Engine {
     pub(crate) fn furnish(&self, record: &Record) -> std::io::Result<()> {
         let directory = self.home.sandbox(record.id);
         std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
-        for (name, mode) in [("disk", 0o755), ("disk/upper", 0o755), ("disk/work", 0o700)] {
-            std::fs::DirBuilder::new()
-                .mode(mode)
-                .create(directory.join(name))?;
-        }
+        crate::disk::make(&directory.join("disk"), record.disk)?;
         if record.egress.is_some() {
             std::fs::DirBuilder::new()
                 .mode(0o700)
@@ -251,12 +252,18 @@ fn validate(spec: &SandboxSpec) -> Result<(), ProviderError> {
             );
         }
     }
-    if spec.runtime == Runtime::Runsc {
-        return refuse("this build has no gVisor runtime; use --runtime native".to_owned());
+    if spec.runtime == Runtime::Runsc && runtime::runsc().is_none() {
+        return refuse(
+            "gVisor's runsc is not on this machine: `nacre doctor --fix` installs it, or use --runtime native"
+                .to_owned(),
+        );
     }
     egress::validate(spec)?;
-    if spec.memory.is_some_and(|m| m.bytes() < 4 << 20) {
-        return refuse("a sandbox needs at least 4M of memory".to_owned());
+    let least = runtime::least_memory(spec.runtime);
+    if spec.memory.is_some_and(|memory| memory < least) {
+        return refuse(format!(
+            "a sandbox of this runtime needs at least {least} of memory"
+        ));
     }
     if spec.pids.is_some_and(|p| !(2..=4_194_304).contains(&p)) {
         return refuse("--pids is between 2 and 4194304".to_owned());

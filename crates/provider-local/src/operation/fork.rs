@@ -1,4 +1,4 @@
-use provider::{ProviderError, Runtime, SandboxId, SandboxSpec};
+use provider::{ProviderError, SandboxId, SandboxSpec};
 
 use super::Engine;
 use super::create::{MAX_STACK, Stack};
@@ -114,7 +114,7 @@ fn spec_of(record: &Record) -> SandboxSpec {
         network: record.network,
         // Its origin's grant holds everything.
         allow: Vec::new(),
-        runtime: Runtime::Native,
+        runtime: record.runtime,
         forwards: record.forwards.clone(),
         lifetime: None,
     }

@@ -20,10 +20,14 @@
 //! | stop | ends, seals, records: the same snapshot id |
 //! | fork | removes the children and the copy |
 //! | remove | removes the rest |
-//! | import | drops the half-made layer |
+//! | import (of a layer) | drops the half-made layer |
+//! | export | nothing: what was sent stays, and is found by the next export |
+//! | bring (import of a snapshot) | drops its layers unless the snapshot was recorded |
 
 mod create;
+mod export;
 mod fork;
+mod import;
 mod pause;
 mod recover;
 mod remove;
@@ -36,12 +40,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::{Boot, Clock, Id};
-use provider::{Network, ProviderError, SandboxId};
+use provider::{Network, ProviderError, Runtime, SandboxId};
 use wire::guest;
 use wire::keeper::{Egress, Launch, Reply, Request, Start};
 
 use crate::cgroup::{Group, Layout, Limits};
 use crate::claim::{IDS_PER_SANDBOX, Ranges};
+use crate::disk;
 use crate::egress::EgressSettings;
 use crate::embedded::Programs;
 use crate::error::Doing as _;
@@ -51,6 +56,7 @@ use crate::layer;
 use crate::netns::Pool;
 use crate::record::{Record, State, process};
 use crate::rootfs::host;
+use crate::runtime;
 
 /// In a sandbox's directory, where the proxy writes what it decided.
 pub(crate) const EGRESS_LOG: &str = "egress";
@@ -77,7 +83,9 @@ impl Engine {
     pub(crate) fn limits(record: &Record) -> Limits {
         Limits {
             memory: record.memory,
-            pids: record.pids,
+            pids: record
+                .pids
+                .map(|pids| runtime::tasks_of_the_host(record.runtime, pids)),
             cpu_millis: record.cpu_millis,
         }
     }
@@ -145,7 +153,9 @@ impl Engine {
                 .map(|id| layer::files(&self.home, id).into_string())
                 .collect(),
             disk: directory.join("disk").into_string(),
+            apart: disk::apart(&directory.join("disk")),
             runner: self.programs.runner.to_string(),
+            runtime: runtime_of(record),
             binds: if record.host.is_some() {
                 host::binds()
             } else {
@@ -168,13 +178,18 @@ impl Engine {
             shm_bytes: record
                 .memory
                 .map_or(256 << 20, |memory| (memory / 2).max(1 << 20)),
-            disk_limit: record.disk,
+            processes_per_user: record.pids,
+            disk_limit: record
+                .disk
+                .filter(|_| !disk::keeps_limit(&directory.join("disk"))),
             to_disk_after_ms: u64::try_from(self.to_disk_after.as_millis()).unwrap_or(u64::MAX),
             config: guest::Config {
                 sandbox: record.id.to_string(),
                 generation: record.generation,
                 boot: record.boot.to_string(),
                 env: environment(&env),
+                listen: None,
+                scaffold: Vec::new(),
             },
             egress,
             files,
@@ -237,6 +252,16 @@ impl Engine {
         crate::cgroup::end(&self.cgroups(record))?;
         self.keepers.join(record.id);
         Ok(ended)
+    }
+}
+
+fn runtime_of(record: &Record) -> wire::keeper::Runtime {
+    match record.runtime {
+        Runtime::Native => wire::keeper::Runtime::Native,
+        Runtime::Runsc => wire::keeper::Runtime::Runsc {
+            // Removed since: whoever starts it says so, and what runs needs it no more.
+            program: runtime::runsc().map_or_else(|| "runsc".to_owned(), String::from),
+        },
     }
 }
 

@@ -117,9 +117,7 @@ impl Engine {
     fn restart(&self, record: &mut Record) -> Result<(), ProviderError> {
         self.end(record)?;
         let directory = self.home.sandbox(record.id);
-        // The kernel's scratch space of the last mount.
-        crate::trash::put(&self.home, &directory.join("disk/work"))?;
-        std::fs::create_dir(directory.join("disk/work")).doing("preparing the disk")?;
+        crate::disk::renew_work(&directory.join("disk")).doing("preparing the disk")?;
         for name in ["keeper.json", "exit.json", "frozen.json"] {
             let _ = fs_err::remove_file(directory.join(name));
         }

@@ -21,7 +21,13 @@ impl Engine {
             // One that cannot be finished now (on a full disk, say) must not keep people from the
             // command that helps; it stays for the next start.
             match self.recover_one(&intent) {
-                Ok(()) => held.done(),
+                Ok(()) => {
+                    held.done();
+                    // While the intent stood, its layers were spoken for.
+                    if let Intent::Bring { layers, .. } = &intent {
+                        layer::release(&self.home, layers)?;
+                    }
+                }
                 Err(error) => {
                     tracing::warn!(%error, ?intent, "could not finish what an earlier process left");
                 }
@@ -69,7 +75,11 @@ impl Engine {
                 Err(ProviderError::NotFound { .. }) => None,
                 other => Some(other?),
             },
-            Intent::Create { .. } | Intent::Fork { .. } | Intent::Import { .. } => None,
+            Intent::Create { .. }
+            | Intent::Fork { .. }
+            | Intent::Import { .. }
+            | Intent::Export { .. }
+            | Intent::Bring { .. } => None,
         };
         match intent {
             Intent::Create { sandbox } => self.undo_create(*sandbox),
@@ -151,6 +161,8 @@ impl Engine {
                     layer::discard(&self.home, layer)
                 }
             }
+            // They changed no record; layers that nobody names go with the intent.
+            Intent::Export { .. } | Intent::Bring { .. } => Ok(()),
         }
     }
 

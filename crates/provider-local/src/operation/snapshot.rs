@@ -14,7 +14,7 @@ use crate::layer::{self, LayerId};
 use crate::record::{Record, State};
 use crate::snapshot::{Digest, SnapshotRecord, disk_id};
 use crate::timing::millis;
-use crate::{merged, tree};
+use crate::{disk, merged, tree};
 
 /// A copy of a living sandbox's upper.
 #[derive(Debug)]
@@ -78,8 +78,9 @@ impl Engine {
         result
     }
 
-    /// Freeze, copy, thaw: what is not on the disk yet is in the kernel's cache, which the copy
-    /// reads. The keeper thaws by itself if we die on the way.
+    /// Freeze, copy, thaw. A copy reads what is not on the disk yet from the kernel's cache; where
+    /// blocks are shared instead, it is written back first, while the sandbox still runs. The
+    /// keeper thaws by itself if we die on the way.
     pub(crate) fn capture(
         &self,
         id: SandboxId,
@@ -93,14 +94,18 @@ impl Engine {
             SandboxState::Paused { .. } | SandboxState::Ended => None,
             SandboxState::Stopped { .. } => return Err(not_running(&record, "snapshotted")),
         };
+        layer::prepare(&self.home, layer)?;
+        let place = layer::directory(&self.home, layer);
+        let disk = self.home.sandbox(id).join("disk");
+        if keeper.is_some() && disk::shares_blocks(&disk) {
+            self.sync()?;
+        }
         let frozen = Instant::now();
         if let Some(keeper) = &keeper {
             self.freeze(&record, keeper)?;
         }
         model::failpoint::hit("snapshot.frozen");
-        let place = layer::prepare(&self.home, layer)?;
-        let copied =
-            tree::copy(&self.home.sandbox(id).join("disk/upper"), &place).doing("copying the disk");
+        let copied = disk::capture(&disk, &place).doing("copying the disk");
         model::failpoint::hit("snapshot.copied");
         let mut frozen_ms = 0.0;
         if let Some(keeper) = keeper {
@@ -124,7 +129,7 @@ impl Engine {
 
     /// Under the lock that every change of a snapshot's record takes, so that of two with one name
     /// only one is saved.
-    fn save_named(&self, record: &SnapshotRecord) -> Result<(), ProviderError> {
+    pub(super) fn save_named(&self, record: &SnapshotRecord) -> Result<(), ProviderError> {
         let _lock = self.home.own_snapshots()?;
         if let Some(name) = &record.name {
             self.require_free(name)?;
@@ -132,7 +137,7 @@ impl Engine {
         record.save(&self.home)
     }
 
-    fn require_free(&self, name: &str) -> Result<(), ProviderError> {
+    pub(super) fn require_free(&self, name: &str) -> Result<(), ProviderError> {
         let taken = SnapshotRecord::readable(&self.home)?
             .iter()
             .any(|s| s.name.as_deref() == Some(name));
@@ -184,10 +189,15 @@ impl Engine {
         }
     }
 
-    pub(crate) fn compute_digest(&self, id: &SnapshotId) -> Result<Digest, ProviderError> {
+    /// Reads everything; on the way each layer gets its manifest, if it has none.
+    fn compute_digest(&self, id: &SnapshotId) -> Result<Digest, ProviderError> {
         let record = SnapshotRecord::load(&self.home, id)?;
+        let mut contents = tree::Contents::new();
+        for layer in &record.layers {
+            self.note_manifest(layer, &mut contents);
+        }
         let top = merged::open(&self.home, &record.layers).doing("opening the snapshot")?;
-        tree::digest(top).doing("reading the snapshot")
+        tree::digest(top, &contents).doing("reading the snapshot")
     }
 
     /// One layer in place of a deep stack.
@@ -234,7 +244,7 @@ impl Engine {
     }
 }
 
-fn check_snapshot_name(name: &str) -> Result<(), ProviderError> {
+pub(super) fn check_snapshot_name(name: &str) -> Result<(), ProviderError> {
     let ok = (1..=63).contains(&name.len())
         && name.bytes().all(|b| {
             b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.' | b'_')

@@ -1,11 +1,11 @@
 use std::time::Instant;
 
-use fs_err as fs;
 use model::{Id, Snapshot};
 use provider::{Kept, ProviderError, Receipt, SandboxId};
 
 use super::Engine;
 use crate::claim;
+use crate::disk;
 use crate::error::Doing as _;
 use crate::intent::Intent;
 use crate::layer::{self, LayerId};
@@ -87,13 +87,10 @@ impl Engine {
         let ended = self.end(record)?;
         model::failpoint::hit("stop.ended");
         let processes_gone = Instant::now();
-        let upper = self.home.sandbox(record.id).join("disk/upper");
-        let place = layer::prepare(&self.home, &seal.layer)?;
-        match fs::rename(&upper, &place) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && place.exists() => {}
-            Err(error) => return Err(error).doing("sealing the disk"),
-        }
+        layer::prepare(&self.home, &seal.layer)?;
+        let place = layer::directory(&self.home, &seal.layer);
+        let disk = self.home.sandbox(record.id).join("disk");
+        disk::seal(&disk, &place).doing("sealing the disk")?;
         layer::seal(&self.home, &seal.layer, &*self.clock)?;
         model::failpoint::hit("stop.sealed");
         let snapshot = SnapshotRecord {
@@ -176,8 +173,7 @@ impl Engine {
 
     /// Everything in the home, layers and records, is on the disk.
     pub(crate) fn sync(&self) -> Result<(), ProviderError> {
-        let home = std::fs::File::open(self.home.root()).doing("syncing")?;
-        rustix::fs::syncfs(&home).doing("syncing")
+        self.home.sync().doing("syncing")
     }
 }
 

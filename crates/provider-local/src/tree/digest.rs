@@ -13,14 +13,35 @@ use super::walk::{Visitor, walk};
 use super::xattr;
 use crate::snapshot::Digest;
 
-/// The digest of an open tree.
-pub(crate) fn digest(top: OwnedFd) -> io::Result<Digest> {
+/// What files hold, by inode, from whoever has just read or written them. All layers are on one file
+/// system, and an overlay shows their files by the inodes that they have there.
+pub(crate) type Contents = HashMap<u64, Content>;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Content {
+    pub(super) hash: [u8; 32],
+    /// It has no attributes, so that there is nothing to look for.
+    pub(super) is_plain: bool,
+}
+
+impl Content {
+    pub(crate) fn new(hash: &blake3::Hasher, is_plain: bool) -> Self {
+        Self {
+            hash: *hash.finalize().as_bytes(),
+            is_plain,
+        }
+    }
+}
+
+/// The digest of an open tree. Files whose content is known are not read.
+pub(crate) fn digest(top: OwnedFd, known: &Contents) -> io::Result<Digest> {
     let stat = rustix::fs::fstat(&top)?;
     let mut digester = Digester {
         hash: blake3::Hasher::new(),
         bytes: 0,
         files: 0,
         links: HashMap::new(),
+        known,
     };
     digester.hash.update(b"nacre tree 1\n");
     digester.properties(b".", &stat);
@@ -33,15 +54,24 @@ pub(crate) fn digest(top: OwnedFd) -> io::Result<Digest> {
     })
 }
 
-struct Digester {
+/// Whether a thing of this kind moves with a snapshot. A whiteout is a device to those who look.
+pub(crate) fn is_kept(kind: FileType) -> bool {
+    matches!(
+        kind,
+        FileType::Directory | FileType::RegularFile | FileType::Symlink | FileType::Fifo
+    )
+}
+
+struct Digester<'a> {
     hash: blake3::Hasher,
     bytes: u64,
     files: u64,
     /// Which entry was the first name of each file that has several.
     links: HashMap<(u64, u64), u64>,
+    known: &'a Contents,
 }
 
-impl Digester {
+impl Digester<'_> {
     /// Every field is preceded by its length, so that no two trees can look alike.
     fn field(&mut self, bytes: &[u8]) {
         self.hash
@@ -74,7 +104,31 @@ impl Digester {
     }
 }
 
-impl Visitor for Digester {
+impl Digester<'_> {
+    fn content(&mut self, parent: &OwnedFd, name: &CStr, stat: &Stat) -> io::Result<()> {
+        let known = self.known.get(&stat.st_ino);
+        if let Some(known) = known.filter(|known| known.is_plain) {
+            self.hash.update(&0u64.to_le_bytes());
+            self.hash.update(&known.hash);
+            self.bytes += u64::try_from(stat.st_size).unwrap_or(0);
+            return Ok(());
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(parent, name, flags, Mode::empty())?;
+        self.attributes(&file)?;
+        if let Some(known) = known {
+            self.hash.update(&known.hash);
+            self.bytes += u64::try_from(stat.st_size).unwrap_or(0);
+            return Ok(());
+        }
+        let mut content = blake3::Hasher::new();
+        self.bytes += content.update_reader(std::fs::File::from(file))?.count();
+        self.hash.update(content.finalize().as_bytes());
+        Ok(())
+    }
+}
+
+impl Visitor for Digester<'_> {
     fn entry(
         &mut self,
         parent: &OwnedFd,
@@ -83,8 +137,8 @@ impl Visitor for Digester {
         stat: &Stat,
     ) -> io::Result<bool> {
         let kind = FileType::from_raw_mode(stat.st_mode);
-        // A copy or an export leaves sockets out, so they are not part of what is kept.
-        if kind == FileType::Socket {
+        // An export leaves sockets and devices out, so they are not part of what is kept.
+        if !is_kept(kind) {
             return Ok(false);
         }
         self.files += 1;
@@ -106,12 +160,7 @@ impl Visitor for Digester {
                     }
                     self.links.insert(key, self.files);
                 }
-                let file = openat(parent, name, flags, Mode::empty())?;
-                self.attributes(&file)?;
-                let mut content = blake3::Hasher::new();
-                let read = content.update_reader(std::fs::File::from(file))?.count();
-                self.bytes += read;
-                self.hash.update(content.finalize().as_bytes());
+                self.content(parent, name, stat)?;
             }
             FileType::Symlink => {
                 let target = readlinkat(parent, name, Vec::new())?;

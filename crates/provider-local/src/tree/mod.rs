@@ -3,11 +3,14 @@
 
 mod copy;
 mod digest;
+mod manifest;
 mod remove;
 mod walk;
 mod xattr;
 
 pub(crate) use copy::{copy, copy_opened};
-pub(crate) use digest::digest;
+pub(crate) use digest::{Content, Contents, digest, is_kept};
+pub(crate) use manifest::{Manifest, ReadFrom};
 pub(crate) use remove::remove;
-pub(crate) use walk::{Visitor, measure, open_directory, walk};
+pub(crate) use walk::{Measure, Visitor, list, measure, open_directory, walk};
+pub(crate) use xattr::{mark, portable};

@@ -1,15 +1,25 @@
+use std::ffi::{CStr, OsStr};
 use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 
 use camino::Utf8Path;
-use rustix::fs::{AtFlags, CWD, FileType, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, FileType, Stat, renameat, unlinkat};
 
 use super::walk::{list, open_directory};
+use crate::subvolume;
 
 /// Deletes a tree of any depth with two descriptors: directories found below are moved up into the
 /// top, where their turn comes.
 pub(crate) fn remove(path: &Utf8Path) -> io::Result<()> {
     if !std::fs::symlink_metadata(path)?.is_dir() {
         return fs_err::remove_file(path);
+    }
+    if subvolume::is_one(path) {
+        return subvolume::destroy(
+            open_directory(CWD, path.parent().unwrap_or(path).as_std_path())?,
+            OsStr::new(path.file_name().unwrap_or_default()),
+        );
     }
     let top = open_directory(CWD, path.as_std_path())?;
     let mut moved = 0u64;
@@ -23,10 +33,16 @@ pub(crate) fn remove(path: &Utf8Path) -> io::Result<()> {
                 unlink(&top, &name)?;
                 continue;
             }
+            if dropped(&top, &name, &stat) {
+                continue;
+            }
             let directory = open_directory(&top, &*name)?;
             for (inner, stat) in list(&directory)? {
                 if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
                     unlink(&directory, &inner)?;
+                    continue;
+                }
+                if dropped(&directory, &inner, &stat) {
                     continue;
                 }
                 // An empty one goes at once; most are.
@@ -47,8 +63,14 @@ pub(crate) fn remove(path: &Utf8Path) -> io::Result<()> {
     std::fs::remove_dir(path)
 }
 
+/// Whether it was a subvolume, which goes whole.
+fn dropped(parent: &OwnedFd, name: &CStr, stat: &Stat) -> bool {
+    stat.st_ino == subvolume::ROOT_INODE
+        && subvolume::destroy(parent, OsStr::from_bytes(name.to_bytes())).is_ok()
+}
+
 /// Somebody else may empty the same trash.
-fn unlink(directory: &std::os::fd::OwnedFd, name: &std::ffi::CStr) -> io::Result<()> {
+fn unlink(directory: &OwnedFd, name: &CStr) -> io::Result<()> {
     match unlinkat(directory, name, AtFlags::empty()) {
         Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,8 +27,12 @@ pub(crate) fn list(directory: &OwnedFd) -> io::Result<Vec<(CString, Stat)>> {
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        found.push((name.to_owned(), stat));
+        match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => found.push((name.to_owned(), stat)),
+            // Gone since it was listed, as in a home that is in use.
+            Err(rustix::io::Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     found.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(found)
@@ -87,7 +92,11 @@ pub(crate) fn walk(top: OwnedFd, visitor: &mut impl Visitor) -> io::Result<()> {
                 visitor.too_deep(&path)?;
                 continue;
             }
-            let directory = open_directory(&levels.last().expect("not empty").directory, &*name)?;
+            let directory =
+                match open_directory(&levels.last().expect("not empty").directory, &*name) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    other => other?,
+                };
             let entries = list(&directory)?.into_iter();
             levels.push(Level {
                 directory,
@@ -99,17 +108,48 @@ pub(crate) fn walk(top: OwnedFd, visitor: &mut impl Visitor) -> io::Result<()> {
     Ok(())
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+/// What trees take on the disk, as `du` counts it: directories too, and each file once, however
+/// many names it has.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Measure {
     pub(crate) files: u64,
     /// Allocated on disk.
     pub(crate) bytes: u64,
+    seen: HashSet<(u64, u64)>,
+}
+
+impl Measure {
+    fn count(&mut self, stat: &Stat) {
+        let is_shared =
+            stat.st_nlink > 1 && FileType::from_raw_mode(stat.st_mode) != FileType::Directory;
+        if is_shared && !self.seen.insert((stat.st_dev, stat.st_ino)) {
+            return;
+        }
+        self.files += 1;
+        self.bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
+    }
+
+    /// Adds what is at `path`, of whatever kind; gives how many bytes that is.
+    pub(crate) fn add(&mut self, path: &Utf8Path) -> io::Result<u64> {
+        let before = self.bytes;
+        let stat = match statat(CWD, path.as_std_path(), AtFlags::SYMLINK_NOFOLLOW) {
+            Err(rustix::io::Errno::NOENT) => return Ok(0),
+            other => other?,
+        };
+        self.count(&stat);
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+            match open_directory(CWD, path.as_std_path()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                other => walk(other?, self)?,
+            }
+        }
+        Ok(self.bytes - before)
+    }
 }
 
 impl Visitor for Measure {
     fn entry(&mut self, _: &OwnedFd, _: &CStr, _: &[u8], stat: &Stat) -> io::Result<bool> {
-        self.files += 1;
-        self.bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
+        self.count(stat);
         Ok(true)
     }
 
@@ -121,6 +161,6 @@ impl Visitor for Measure {
 
 pub(crate) fn measure(path: &Utf8Path) -> io::Result<Measure> {
     let mut measure = Measure::default();
-    walk(open_directory(CWD, path.as_std_path())?, &mut measure)?;
+    measure.add(path)?;
     Ok(measure)
 }

@@ -43,6 +43,29 @@ pub(super) fn value(file: &OwnedFd, name: &CStr) -> io::Result<Vec<u8>> {
     Ok(buffer)
 }
 
+/// Those that move with a file, by name.
+pub(crate) fn portable(file: &OwnedFd) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut found = Vec::new();
+    for name in names(file)? {
+        if portable::is_portable(name.to_bytes()) {
+            found.push((name.to_bytes().to_vec(), value(file, &name)?));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// What the overlay noted on a directory; `None` for nothing.
+pub(crate) fn mark(file: &OwnedFd, name: &CStr) -> io::Result<Option<Vec<u8>>> {
+    match value(file, name) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENODATA | libc::EOPNOTSUPP) => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
 pub(super) fn copy(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
     for name in names(from)? {
         fsetxattr(to, &*name, &value(from, &name)?, XattrFlags::empty())?;

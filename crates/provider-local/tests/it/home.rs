@@ -15,7 +15,9 @@ impl TestHome {
             rustix::process::geteuid().is_root(),
             "the local engine's tests run sandboxes and need root"
         );
-        let path = Utf8PathBuf::from(format!("/tmp/nacre-{name}-{}", std::process::id()));
+        let path = Utf8PathBuf::try_from(std::env::temp_dir())
+            .expect("a readable name")
+            .join(format!("nacre-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         Self { path }
     }

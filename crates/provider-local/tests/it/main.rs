@@ -4,4 +4,7 @@ mod contract;
 mod egress;
 mod engine;
 mod home;
+mod moving;
+mod rest;
+mod runsc;
 mod sealed;

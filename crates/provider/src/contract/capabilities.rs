@@ -25,21 +25,22 @@ const ALL: [Capability; 10] = [
 pub async fn capabilities_are_the_same_each_time_they_are_asked(world: &World<'_>) {
     let (one, other) = (world.provider().await, world.provider().await);
     assert_eq!(one.capabilities(), other.capabilities());
+    assert_eq!(world.capabilities().await, world.capabilities().await);
     assert_eq!(one.name(), other.name());
     let mut seen = Vec::new();
-    for capability in &one.capabilities().can {
+    for capability in &world.capabilities().await.can {
         assert!(!seen.contains(capability), "{capability} is declared twice");
         seen.push(*capability);
     }
 }
 
 pub async fn an_undeclared_capability_is_unsupported_and_changes_nothing(world: &World<'_>) {
-    let provider = world.provider().await;
+    let capabilities = world.capabilities().await;
     let guest = world.sandbox().await;
     guest.ok(["write", "/contract/file", "kept"]).await;
     let before = (world.listed().await, guest.manifest().await);
     for capability in ALL {
-        if provider.capabilities().has(capability) {
+        if capabilities.has(capability) {
             continue;
         }
         for (operation, answer) in tried(&guest, capability).await {
@@ -58,11 +59,11 @@ pub async fn an_undeclared_capability_is_unsupported_and_changes_nothing(world: 
 }
 
 pub async fn a_declared_capability_works(world: &World<'_>) {
-    let provider = world.provider().await;
+    let capabilities = world.capabilities().await;
     for capability in ALL {
         // These two show over time and by what the sandbox may do, not by an operation.
         let silent = [Capability::AutoPause, Capability::NestedContainers];
-        if !provider.capabilities().has(capability) || silent.contains(&capability) {
+        if !capabilities.has(capability) || silent.contains(&capability) {
             continue;
         }
         let guest = world.sandbox().await;

@@ -180,7 +180,8 @@ pub async fn terminating_an_unknown_sandbox_is_fine(world: &World<'_>) {
 pub async fn an_unknown_sandbox_is_not_found(world: &World<'_>) {
     let nobody: SandboxId = Id::new(&SystemClock);
     let provider = world.provider().await;
-    let can = |capability| provider.capabilities().has(capability);
+    let capabilities = world.capabilities().await;
+    let can = |capability| capabilities.has(capability);
     let alive = provider.alive(&[nobody]).await.expect("alive answers");
     assert_eq!(alive, [(nobody, Alive::Dead)]);
     not_found("stop", provider.stop(nobody).await);

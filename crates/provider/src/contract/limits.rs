@@ -99,7 +99,7 @@ pub async fn one_sandboxs_limit_is_not_anothers(world: &World<'_>) {
 }
 
 async fn is_hard(world: &World<'_>, what: &str, strength: impl Fn(Limits) -> Strength) -> bool {
-    let declared = strength(world.provider().await.capabilities().limits);
+    let declared = strength(world.capabilities().await.limits);
     if declared != Strength::Hard {
         skip(&format!("the {what} limit is declared {declared:?}"));
     }

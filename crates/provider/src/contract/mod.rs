@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Capability, Origin, Provider};
+use crate::{Capability, Origin, Provider, Runtime};
 
 pub use plant::plant;
 pub use world::World;
@@ -48,6 +48,11 @@ pub trait Harness: Send + Sync {
     /// What sandboxes start from. The probe is in it, at [`Harness::probe`]; see [`plant`].
     async fn origin(&self) -> Origin;
 
+    /// What the suite's sandboxes run under.
+    fn runtime(&self) -> Runtime {
+        Runtime::Native
+    }
+
     fn probe(&self) -> &[u8] {
         crate::probe::PATH.as_bytes()
     }
@@ -57,8 +62,34 @@ pub trait Harness: Send + Sync {
         true
     }
 
+    /// What a disk holds, where a sandbox's kernel leaves some of it out.
+    fn disk(&self) -> Disk {
+        Disk::default()
+    }
+
     /// After the clause's own sandboxes and snapshots are gone.
     async fn finish(&self) {}
+}
+
+/// Kinds of things that not every sandbox's disk holds.
+#[derive(Debug, Clone, Copy)]
+pub struct Disk {
+    /// Extended attributes, capabilities among them. Without, to set one is refused.
+    pub attributes: bool,
+    /// Named pipes. Without, they work and no snapshot has them.
+    pub pipes: bool,
+    /// Whether a file's size on disk, seen from inside, tells of its holes.
+    pub holes: bool,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self {
+            attributes: true,
+            pipes: true,
+            holes: true,
+        }
+    }
 }
 
 /// A clause that takes longer than this hangs.

@@ -31,7 +31,7 @@ pub async fn a_pause_keeps_what_the_provider_says_it_keeps(world: &World<'_>) {
         guest.content("/contract/file").await.as_deref(),
         Some("kept")
     );
-    if guest.provider().await.capabilities().survives_resume == Survives::DiskOnly {
+    if world.capabilities().await.survives_resume == Survives::DiskOnly {
         return;
     }
     assert_eq!(receipt.kept, Kept::Memory);
@@ -153,7 +153,7 @@ pub async fn a_command_under_way_goes_on_after_a_pause(world: &World<'_>) {
         return;
     }
     let guest = world.sandbox().await;
-    if guest.provider().await.capabilities().survives_resume == Survives::DiskOnly {
+    if world.capabilities().await.survives_resume == Survives::DiskOnly {
         return;
     }
     let exec = guest.exec(guest.command(["cat"])).await;

@@ -8,8 +8,8 @@ use super::Harness;
 use super::wait::{eventually, soon};
 use crate::probe::{Identity, LineKind, ManifestLine};
 use crate::{
-    Alive, Capability, Exec, ExecSpec, Finished, Origin, Provider, ProviderError, Receipt, Sandbox,
-    SandboxId, SandboxSpec, SandboxState,
+    Alive, Capabilities, Capability, Exec, ExecSpec, Finished, Origin, Provider, ProviderError,
+    Receipt, Sandbox, SandboxId, SandboxSpec, SandboxState,
 };
 
 /// Where a clause works in a sandbox: on its disk, in no snapshot's way, open to every user.
@@ -74,6 +74,7 @@ impl<'h> World<'h> {
     pub(super) fn spec_from(&self, origin: Origin) -> SandboxSpec {
         SandboxSpec {
             labels: BTreeMap::from([self.tag()]),
+            runtime: self.harness.runtime(),
             ..SandboxSpec::from(origin)
         }
     }
@@ -126,10 +127,16 @@ impl<'h> World<'h> {
             .push(snapshot.clone());
     }
 
+    /// What the provider declares of the sandboxes that the suite makes.
+    pub(super) async fn capabilities(&self) -> Capabilities {
+        let provider = self.provider().await;
+        provider.capabilities_under(self.harness.runtime()).clone()
+    }
+
     /// Whether the provider declares it. A clause about what it does not declare has nothing to
     /// say; that an undeclared operation is refused is a clause of its own.
     pub(super) async fn can(&self, capability: Capability) -> bool {
-        let can = self.provider().await.capabilities().has(capability);
+        let can = self.capabilities().await.has(capability);
         if !can {
             skip(&format!("the provider declares no {capability}"));
         }

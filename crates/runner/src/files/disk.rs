@@ -5,8 +5,8 @@ use std::ffi::CString;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, fchown, mkdir, mkdirat,
-    open, openat2, readlinkat, renameat, statat, unlinkat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, fchown, fstat, mkdir,
+    mkdirat, open, openat, openat2, readlinkat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::getpid;
@@ -33,10 +33,43 @@ pub(super) fn beneath(
             resolve,
         ) {
             Err(Errno::AGAIN | Errno::INTR) => {}
+            // gVisor does not have it.
+            Err(Errno::NOSYS) => return step_by_step(directory, path, flags),
             other => return other,
         }
     }
     Err(Errno::BUSY)
+}
+
+/// As [`beneath`], one name at a time, none of which may be a link or lead up.
+fn step_by_step(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let (parents, last) = match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (&b""[..], path),
+    };
+    let mut reached: Option<OwnedFd> = None;
+    for name in parents
+        .split(|byte| *byte == b'/')
+        .filter(|n| !n.is_empty())
+    {
+        let here = reached.as_ref().map_or(directory, |fd| fd.as_fd());
+        reached = Some(open_one(here, name, OFlags::PATH | OFlags::DIRECTORY)?);
+    }
+    let here = reached.as_ref().map_or(directory, |fd| fd.as_fd());
+    open_one(here, last, flags)
+}
+
+fn open_one(directory: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    if name == b".." {
+        return Err(Errno::XDEV);
+    }
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = openat(directory, name, flags, Mode::empty())?;
+    if flags.contains(OFlags::PATH) && FileType::from_raw_mode(fstat(&opened)?.st_mode).is_symlink()
+    {
+        return Err(Errno::LOOP);
+    }
+    Ok(opened)
 }
 
 /// Opens a directory below another; what is missing on the way is made.
@@ -172,6 +205,37 @@ impl Drop for Temporary<'_> {
     fn drop(&mut self) {
         if !self.real {
             let _ = unlinkat(self.directory, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_openat2_no_link_is_followed_either() {
+        let place = camino_tempfile::tempdir().unwrap();
+        let path = place.path();
+        fs_err::create_dir_all(path.join("a/b")).unwrap();
+        fs_err::write(path.join("a/b/file"), "x").unwrap();
+        fs_err::os::unix::fs::symlink("a", path.join("link")).unwrap();
+        fs_err::os::unix::fs::symlink("file", path.join("a/b/also")).unwrap();
+        let top = fs_err::File::open(path).unwrap();
+        let top = top.as_fd();
+        let directory = OFlags::PATH | DIRECTORY;
+        assert!(step_by_step(top, b".", directory).is_ok());
+        assert!(step_by_step(top, b"a/b", directory).is_ok());
+        assert!(step_by_step(top, b"a/b/file", OFlags::RDONLY).is_ok());
+        for (bad, flags) in [
+            (&b"link"[..], directory),
+            (b"link/b", directory),
+            (b"a/b/also", OFlags::RDONLY),
+            (b"a/b/also", OFlags::PATH),
+            (b"..", directory),
+            (b"a/../a", directory),
+        ] {
+            assert!(step_by_step(top, bad, flags).is_err(), "{bad:?}");
         }
     }
 }

@@ -172,6 +172,18 @@ fn a_timeout_without_a_cgroup_kills_the_session_and_the_children() {
 }
 
 #[test]
+fn a_timeout_without_a_cgroup_finds_daemons_by_their_mark() {
+    let runner = Runner::start_without_cgroup();
+    let daemon = "(setsid sh -c 'echo $$; exec sleep 1000' &) ; sleep 1000";
+    let mut exec = sh(daemon);
+    exec.timeout_ms = Some(500);
+    let outcome = runner.exec(exec).outcome();
+    assert!(outcome.exited.timed_out);
+    let child: i32 = outcome.text().trim().parse().unwrap();
+    eventually("dead", || !is_alive(child));
+}
+
+#[test]
 fn closing_the_connection_kills_the_tree() {
     let runner = Runner::start();
     let mut session = runner.sh("setsid sh -c 'echo $$ ready; exec sleep 1000' & sleep 1000");

@@ -46,6 +46,8 @@ impl Runner {
                 ("FROM_CONFIG".into(), "yes".into()),
                 ("BOTH".into(), "config".into()),
             ],
+            listen: None,
+            scaffold: Vec::new(),
         };
         let path = directory.path().join("config");
         fs_err::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();

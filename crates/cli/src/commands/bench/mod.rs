@@ -9,8 +9,10 @@ mod interrupt;
 mod machine;
 mod operations;
 mod peers;
+mod portable;
 mod report;
 mod stats;
+mod storage;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -34,8 +36,12 @@ use crate::error::CommandError;
 pub(crate) enum Command {
     /// How long sandboxes take on this machine, beside bubblewrap, runc and others
     Sandbox(Arguments),
+    /// Snapshots, stops and forks on each file system that this machine can make
+    Storage(storage::Arguments),
     /// How much a sandbox's way out carries, beside no proxy and beside nginx
     Egress(egress::Arguments),
+    /// How long snapshots take out and in, beside tar and zstd
+    Portable(portable::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -73,6 +79,8 @@ enum Operation {
     Forks100,
     /// Fork of a running sandbox
     ForkLive,
+    /// Snapshot of a running sandbox that has just written many files
+    SnapshotLive,
     /// 500 idle sandboxes at once
     #[value(name = "idle_500")]
     Idle500,
@@ -95,6 +103,7 @@ impl Operation {
             Self::ForkSnapshot => "fork_snapshot",
             Self::Forks100 => "forks_100",
             Self::ForkLive => "fork_live",
+            Self::SnapshotLive => "snapshot_live",
             Self::Idle500 => "idle_500",
             Self::Cycles1000 => "cycles_1000",
             Self::Files => "files",
@@ -111,6 +120,7 @@ impl Operation {
             Self::ForkSnapshot => operations::fork::from_snapshot(bench).await,
             Self::Forks100 => operations::fork::herd(bench).await,
             Self::ForkLive => operations::fork::live(bench).await,
+            Self::SnapshotLive => operations::snapshot::live(bench).await,
             Self::Idle500 => operations::idle::run(bench).await,
             Self::Cycles1000 => operations::cycles::run(bench).await,
             Self::Files => operations::files::run(bench).await,
@@ -120,13 +130,52 @@ impl Operation {
 }
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
-    let arguments = match command {
-        Command::Sandbox(arguments) => arguments,
+    match command {
+        Command::Sandbox(arguments) => run_sandbox(app, &arguments).await,
+        Command::Portable(arguments) => run_portable(app, &arguments).await,
+        Command::Storage(arguments) => storage::run(app, &arguments),
         Command::Egress(arguments) => {
             egress::run(app, &arguments).await?;
-            return Ok(ExitCode::SUCCESS);
+            Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+/// From one throw-away home to others.
+async fn run_portable(
+    app: &App,
+    arguments: &portable::Arguments,
+) -> Result<ExitCode, CommandError> {
+    let interrupt = Interrupt::listen()?;
+    let configured = config::load()?.local;
+    let place = Place::make(arguments.home.as_deref().unwrap_or(&configured.home))?;
+    let root = place.directory.path().to_owned();
+    let open = |home: &Utf8Path| {
+        Local::open(&provider_local::Config {
+            home: home.to_owned(),
+            ..configured.clone()
+        })
     };
+    let local = open(&root.join("h"))?;
+    let mut report = Report::new(arguments.quick, Machine::look(&root.join("h")), &[]);
+    let mut ground = portable::Ground {
+        local: &local,
+        open: &open,
+        place: &root,
+        interrupt: &interrupt,
+        report: &mut report,
+    };
+    let measured = portable::run(&mut ground, arguments).await;
+    clear(&local).await?;
+    drop(local);
+    place.remove()?;
+    measured?;
+    report.machine.look_again();
+    app.output.result(&report, || report.shown())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn run_sandbox(app: &App, arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let interrupt = Interrupt::listen()?;
     let configured = config::load()?.local;
     let place = Place::make(arguments.home.as_deref().unwrap_or(&configured.home))?;

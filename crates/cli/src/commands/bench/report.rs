@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::machine::Machine;
 use super::peers::Peer;
@@ -22,11 +22,11 @@ pub(super) struct Report {
     pub(super) machine: Machine,
 }
 
-#[derive(Debug, Clone, Serialize)]
-struct Operation {
-    name: String,
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Operation {
+    pub(super) name: String,
     #[serde(flatten)]
-    summary: Summary,
+    pub(super) summary: Summary,
 }
 
 /// A figure that is not a time.
@@ -108,6 +108,11 @@ impl Report {
             summary,
         });
         Some(summary)
+    }
+
+    /// Adds what another run measured.
+    pub(super) fn add(&mut self, operation: Operation) {
+        self.operations.push(operation);
     }
 
     pub(super) fn peer_times(&mut self, peer: &str, name: &str, samples: &Samples) {

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How long each run took, in milliseconds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Samples(Vec<f64>);
 
 /// Percentiles are by nearest rank: each is a time that was really measured.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Summary {
     pub(super) n: usize,
     pub(super) min_ms: f64,

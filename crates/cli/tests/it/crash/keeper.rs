@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::process::Child;
 use std::time::Duration;
 
+use camino::Utf8PathBuf;
 use rustix::process::Signal;
 
 use super::process::{Process, wait_within, within};
@@ -113,33 +114,25 @@ fn a_sandbox_that_ends_without_a_keeper_is_ended() {
     stage.is_sound("after the end");
 }
 
-/// A snapshot that holds its sandbox frozen, stopped in the middle of its copy.
-fn snapshot_under_way(stage: &Stage, id: &str) -> (Child, Process) {
-    stage.says(id, "head -c 200000000 /dev/urandom > /srv/large");
-    for _ in 0..20 {
-        let mut nacre = stage.spawn(None, &["sandbox", "snapshot", id]);
-        let process = Process::find(i32::try_from(nacre.id()).unwrap()).unwrap();
-        while process.is_alive() && !stage.is_frozen(id) {
-            std::hint::spin_loop();
-        }
-        process.signal(Signal::STOP);
-        if process.is_alive() && stage.is_frozen(id) {
-            return (nacre, process);
-        }
-        process.signal(Signal::CONT);
-        assert!(wait_within(&mut nacre, PATIENCE).is_some());
-    }
-    panic!("no snapshot of 20 was caught while it copied");
+/// A snapshot that holds its sandbox frozen and goes on when the file is removed.
+fn snapshot_under_way(stage: &Stage, id: &str) -> (Child, Process, Utf8PathBuf) {
+    let hold = stage.home("hold");
+    fs_err::write(&hold, "").unwrap();
+    let point = format!("snapshot.frozen@{hold}");
+    let nacre = stage.spawn(Some(&point), &["sandbox", "snapshot", id]);
+    let process = Process::find(i32::try_from(nacre.id()).unwrap()).unwrap();
+    within("the sandbox is frozen", PATIENCE, || stage.is_frozen(id));
+    (nacre, process, hold)
 }
 
 #[test]
 fn a_snapshot_whose_keeper_is_killed_fails_and_the_sandbox_is_thawed() {
     let stage = Stage::new();
     let id = stage.victim(None);
-    let (mut nacre, process) = snapshot_under_way(&stage, &id);
+    let (mut nacre, _, hold) = snapshot_under_way(&stage, &id);
     let beats = stage.pulse(&id).unwrap();
     stage.keeper(&id).kill();
-    process.signal(Signal::CONT);
+    fs_err::remove_file(hold).unwrap();
     // Whether it ends well or not, it must end.
     assert!(
         wait_within(&mut nacre, PATIENCE).is_some(),
@@ -156,7 +149,7 @@ fn a_snapshot_whose_keeper_is_killed_fails_and_the_sandbox_is_thawed() {
 fn a_snapshot_killed_together_with_its_keeper_leaves_nothing_frozen() {
     let stage = Stage::new();
     let id = stage.victim(None);
-    let (mut nacre, process) = snapshot_under_way(&stage, &id);
+    let (mut nacre, process, _) = snapshot_under_way(&stage, &id);
     let beats = stage.pulse(&id).unwrap();
     stage.keeper(&id).kill();
     process.signal(Signal::KILL);
@@ -173,7 +166,7 @@ fn a_snapshot_killed_together_with_its_keeper_leaves_nothing_frozen() {
 fn a_snapshot_killed_in_its_copy_is_thawed_by_the_keeper_alone() {
     let stage = Stage::new();
     let id = stage.victim(None);
-    let (mut nacre, process) = snapshot_under_way(&stage, &id);
+    let (mut nacre, process, _) = snapshot_under_way(&stage, &id);
     let beats = stage.pulse(&id).unwrap();
     process.signal(Signal::KILL);
     nacre.wait().unwrap();

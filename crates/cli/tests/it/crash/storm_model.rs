@@ -140,7 +140,10 @@ impl Model {
 fn has_files(stage: &Stage, upper: Option<&str>, layers: &Value, files: &Files, whose: &str) {
     let upper = upper.map(|id| stage.home(&format!("sandboxes/{id}/disk/upper")));
     let layers = layers.as_array().into_iter().flatten();
-    let lower = layers.map(|layer| stage.home(&format!("layers/{}/fs", text(layer))));
+    // A layer lies in one of two forms, by the file system under the home.
+    let lower = layers.flat_map(|layer| {
+        ["fs", "disk/upper"].map(|form| stage.home(&format!("layers/{}/{form}", text(layer))))
+    });
     let stack: Vec<_> = upper.into_iter().chain(lower).collect();
     for (name, content) in files {
         let place = stack

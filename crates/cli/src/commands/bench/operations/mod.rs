@@ -8,6 +8,7 @@ pub(super) mod files;
 pub(super) mod fork;
 pub(super) mod idle;
 pub(super) mod pause;
+pub(super) mod snapshot;
 pub(super) mod stop;
 
 use camino::Utf8PathBuf;
@@ -49,6 +50,8 @@ pub(super) struct Runs {
     few: usize,
     busy: usize,
     many_files: usize,
+    /// Written just before a snapshot.
+    fresh_files: usize,
     some_files: usize,
     herd: usize,
     idle: usize,
@@ -63,6 +66,7 @@ impl Runs {
             few: often.div_ceil(40),
             busy: 20,
             many_files: 100_000,
+            fresh_files: 10_000,
             some_files: 1000,
             herd: 100,
             idle: 500,
@@ -77,6 +81,7 @@ impl Runs {
             few: 1,
             busy: 20,
             many_files: 2000,
+            fresh_files: 500,
             some_files: 100,
             herd: 8,
             idle: 8,

@@ -1,3 +1,8 @@
+mod export;
+mod import;
+mod place;
+mod verify;
+
 use std::process::ExitCode;
 
 use model::{ByteCount, Clock as _, SystemClock};
@@ -22,10 +27,11 @@ pub(crate) enum Command {
         wait: bool,
     },
     /// Compare a snapshot's content with its digest
-    Verify {
-        /// Its id, name, or the beginning of its id
-        snapshot: String,
-    },
+    Verify(verify::Arguments),
+    /// Write a snapshot where other machines can read it
+    Export(export::Arguments),
+    /// Take in a snapshot that was exported
+    Import(import::Arguments),
     /// Remove snapshots; what others build on stays on the disk
     Rm {
         /// Ids, names, or beginnings of ids
@@ -37,9 +43,11 @@ pub(crate) enum Command {
 pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
     let engine = app.engine()?;
     match command {
+        Command::Export(arguments) => export::run(app, &engine, &arguments).await?,
+        Command::Import(arguments) => import::run(app, &engine, &arguments).await?,
         Command::Ls => print_all(app, &engine.local.snapshots().await?)?,
         Command::Show { snapshot, wait } => show(app, &engine, &snapshot, wait).await?,
-        Command::Verify { snapshot } => verify(app, &engine, &snapshot).await?,
+        Command::Verify(arguments) => verify::run(app, &engine, &arguments).await?,
         Command::Rm { snapshots } => return remove(app, &engine, &snapshots).await,
     }
     Ok(ExitCode::SUCCESS)
@@ -55,27 +63,6 @@ async fn show(app: &App, engine: &Engine, text: &str, wait: bool) -> Result<(), 
     }?;
     drop(progress);
     app.output.result(&found, || shown(&found))
-}
-
-async fn verify(app: &App, engine: &Engine, text: &str) -> Result<(), CommandError> {
-    let id = engine.snapshot(text)?;
-    let progress = app.output.progress("reading every file");
-    let verified = engine.local.verify_snapshot(&id).await?;
-    drop(progress);
-    app.output
-        .result(&verified, || match (&verified.expected, verified.ok) {
-            (None, _) => format!("{id} had no digest yet; it is {}", verified.found),
-            (Some(_), true) => format!("{id} is intact: {}", verified.found),
-            (Some(expected), false) => format!(
-                "{id} should be {expected}\n{id} is        {}",
-                verified.found
-            ),
-        })?;
-    if verified.ok {
-        return Ok(());
-    }
-    Err(CommandError::failed(format!("{id} is not what it was"))
-        .hint("its disk may be failing: keep it, and look there"))
 }
 
 async fn remove(app: &App, engine: &Engine, texts: &[String]) -> Result<ExitCode, CommandError> {

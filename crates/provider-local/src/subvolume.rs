@@ -1,0 +1,186 @@
+//! Subvolumes of btrfs: a tree that can be copied, moved and dropped in one step, and limited.
+#![expect(
+    unsafe_code,
+    reason = "the ioctls of btrfs have no safe wrapper; each gets a structure of its own"
+)]
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+
+use camino::Utf8Path;
+
+const MAGIC: i64 = 0x9123_683e;
+/// The inode of every subvolume's root.
+pub(crate) const ROOT_INODE: u64 = 256;
+
+const fn write_request(number: u64, size: usize) -> u64 {
+    (1 << 30) | ((size as u64) << 16) | (0x94 << 8) | number
+}
+
+const fn read_request(number: u64, size: usize) -> u64 {
+    (2 << 30) | ((size as u64) << 16) | (0x94 << 8) | number
+}
+
+const SNAP_CREATE: u64 = write_request(23, size_of::<Volume>());
+const SUBVOL_CREATE: u64 = write_request(24, size_of::<Volume>());
+const SNAP_DESTROY: u64 = write_request(63, size_of::<Volume>());
+const FS_INFO: u64 = read_request(31, size_of::<FsInfo>());
+const QUOTA_CTL: u64 = write_request(40, 16) | read_request(40, 16);
+const QGROUP_LIMIT: u64 = read_request(43, size_of::<QuotaLimit>());
+
+/// `btrfs_ioctl_vol_args_v2`.
+#[repr(C)]
+struct Volume {
+    fd: i64,
+    generation: u64,
+    flags: u64,
+    unused: [u64; 4],
+    name: [u8; 4040],
+}
+
+/// `btrfs_ioctl_fs_info_args`, of which we read the id alone.
+#[repr(C)]
+struct FsInfo {
+    max_id: u64,
+    devices: u64,
+    id: [u8; 16],
+    rest: [u64; 124],
+}
+
+/// `btrfs_ioctl_qgroup_limit_args`.
+#[repr(C)]
+struct QuotaLimit {
+    group: u64,
+    flags: u64,
+    referenced: u64,
+    exclusive: u64,
+    reserved: [u64; 2],
+}
+
+impl Volume {
+    fn named(name: &OsStr) -> io::Result<Self> {
+        let bytes = name.as_bytes();
+        let mut volume = Self {
+            fd: 0,
+            generation: 0,
+            flags: 0,
+            unused: [0; 4],
+            name: [0; 4040],
+        };
+        if bytes.is_empty() || bytes.len() > 255 || bytes.contains(&b'/') {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        volume.name[..bytes.len()].copy_from_slice(bytes);
+        Ok(volume)
+    }
+}
+
+fn control<T>(fd: impl AsFd, request: u64, argument: &mut T) -> io::Result<()> {
+    // SAFETY: each request above is made with the size of the structure that is passed with it,
+    // which lives for the call.
+    let result = unsafe {
+        libc::ioctl(
+            fd.as_fd().as_raw_fd(),
+            request,
+            std::ptr::from_mut(argument),
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Whether a directory lies on btrfs.
+pub(crate) fn possible(directory: &Utf8Path) -> bool {
+    rustix::fs::statfs(directory.as_std_path()).is_ok_and(|found| found.f_type == MAGIC)
+}
+
+/// Whether a directory is a subvolume, and not merely in one.
+pub(crate) fn is_one(directory: &Utf8Path) -> bool {
+    std::fs::symlink_metadata(directory)
+        .is_ok_and(|found| found.is_dir() && found.ino() == ROOT_INODE)
+        && possible(directory)
+}
+
+fn parent_and_name(path: &Utf8Path) -> io::Result<(File, &OsStr)> {
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => Ok((File::open(parent)?, OsStr::new(name))),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// Makes an empty one.
+pub(crate) fn create(path: &Utf8Path) -> io::Result<()> {
+    let (parent, name) = parent_and_name(path)?;
+    control(parent, SUBVOL_CREATE, &mut Volume::named(name)?)
+}
+
+/// Makes `to` what `from` is at this moment, blocks shared.
+pub(crate) fn snapshot(from: &Utf8Path, to: &Utf8Path) -> io::Result<()> {
+    let (parent, name) = parent_and_name(to)?;
+    let source = File::open(from)?;
+    let mut volume = Volume::named(name)?;
+    volume.fd = i64::from(source.as_raw_fd());
+    control(parent, SNAP_CREATE, &mut volume)
+}
+
+/// Drops one, whatever it holds; the kernel frees its blocks later.
+pub(crate) fn destroy(parent: impl AsFd, name: &OsStr) -> io::Result<()> {
+    control(parent, SNAP_DESTROY, &mut Volume::named(name)?)
+}
+
+/// Turns accounting by subvolume on for the whole file system.
+pub(crate) fn enable_quota(directory: &Utf8Path) -> io::Result<()> {
+    let mut request = [1u64, 0];
+    control(File::open(directory)?, QUOTA_CTL, &mut request)
+}
+
+/// Whether a file system accounts by subvolume, so that [`limit`] works on it.
+pub(crate) fn has_quota(directory: &Utf8Path) -> bool {
+    let mut info = FsInfo {
+        max_id: 0,
+        devices: 0,
+        id: [0; 16],
+        rest: [0; 124],
+    };
+    let Ok(file) = File::open(directory) else {
+        return false;
+    };
+    if !possible(directory) || control(file, FS_INFO, &mut info).is_err() {
+        return false;
+    }
+    let id = u128::from_be_bytes(info.id);
+    let part = |shift: u32, digits: u32| (id >> shift) & ((1 << (4 * digits)) - 1);
+    let id = format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        part(96, 8),
+        part(80, 4),
+        part(64, 4),
+        part(48, 4),
+        part(0, 12)
+    );
+    Utf8Path::new("/sys/fs/btrfs")
+        .join(id)
+        .join("qgroups")
+        .is_dir()
+}
+
+/// Lets a subvolume hold at most this many bytes.
+pub(crate) fn limit(path: &Utf8Path, bytes: u64) -> io::Result<()> {
+    const REFERENCED: u64 = 1;
+    let mut limit = QuotaLimit {
+        // The one of the descriptor.
+        group: 0,
+        flags: REFERENCED,
+        referenced: bytes,
+        exclusive: 0,
+        reserved: [0; 2],
+    };
+    control(File::open(path)?, QGROUP_LIMIT, &mut limit)
+}
