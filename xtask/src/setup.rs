@@ -23,6 +23,7 @@ const TEST: &[(&str, &str)] = &[
     ("setcap", "libcap2-bin"),
     ("setfattr", "attr"),
     ("mkfs.xfs", "xfsprogs"),
+    ("sudo", "sudo"),
 ];
 
 const INSTALL_RUNSC: &str = "crates/provider-local/src/doctor/install-runsc.sh";

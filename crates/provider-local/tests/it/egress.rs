@@ -156,7 +156,8 @@ async fn without_a_list_nothing_is_reached_and_the_environment_says_how_to_try()
     let answer = get(&local, id, server).await;
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     assert!(answer.contains("reason=not-listed"), "{answer}");
-    let script = "echo $https_proxy $HTTP_PROXY; sudo -n sh -c 'echo $https_proxy' || echo http://127.0.0.1:3128";
+    // The host lends its sudo; `make test` installs one.
+    let script = "echo $https_proxy $HTTP_PROXY; sudo -n sh -c 'echo $https_proxy'";
     let spec = ExecSpec {
         user: Some("user".to_owned()),
         ..ExecSpec::new(["sh", "-c", script])
