@@ -20,12 +20,12 @@ fn a_tunnel_and_an_absolute_request_are_read() {
             authority: b"pypi.org:443"
         }
     );
-    let head = request(&["GET http://deb.debian.org/debian?x HTTP/1.1", "Host: other"]);
+    let head = request(&["GET http://mirror.example/debian?x HTTP/1.1", "Host: other"]);
     let get = parse_request(&head).expect("a request");
     assert_eq!(
         get.form,
         Form::Absolute {
-            authority: b"deb.debian.org",
+            authority: b"mirror.example",
             path: b"/debian?x"
         }
     );
