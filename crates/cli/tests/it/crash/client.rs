@@ -32,9 +32,7 @@ fn a_command_whose_client_is_killed_dies_with_all_it_started() {
     within("all of them run", PATIENCE, || commands() == 3);
     nacre.kill().unwrap();
     nacre.wait().unwrap();
-    within("all of them are dead", Duration::from_secs(5), || {
-        commands() == 0
-    });
+    within("all of them are dead", PATIENCE, || commands() == 0);
     // What was started to stay is not theirs.
     stage.beats_on(&id, beats);
     stage.is_sound("after the client's end");
@@ -51,7 +49,7 @@ fn a_copy_into_a_sandbox_that_is_killed_leaves_no_part_of_a_file_under_its_name(
         let place = format!("{id}:/srv/in/{attempt}");
         let whole = killed_after(&stage, &["sandbox", "cp", source.as_str(), &place], delay);
         // The runner tidies up what its client left.
-        within("only whole files are left", Duration::from_secs(5), || {
+        within("only whole files are left", PATIENCE, || {
             let sizes = stage.says(
                 &id,
                 "cd /srv/in && ls -A | while read f; do stat -c '%n %s' $f || true; done",

@@ -1,27 +1,27 @@
 //! What holds of a home whenever no operation is under way.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
-use super::process::{Process, running_from};
-use super::stage::Stage;
+use super::process::{Process, comes_true, running_from};
+use super::stage::{PATIENCE, Stage};
 use crate::world::text;
-
-/// A background digest may be at work, and a keeper that ended a sandbox takes a moment to go.
-const SETTLING: Duration = Duration::from_secs(5);
 
 impl Stage {
     /// The home is consistent, and the bystander has noticed nothing.
     pub(super) fn is_sound(&self, when: &str) {
-        let mut wrong = self.faults();
-        let begun = std::time::Instant::now();
-        while !wrong.is_empty() && begun.elapsed() < SETTLING {
-            std::thread::sleep(Duration::from_millis(10));
-            wrong = self.faults();
-        }
-        assert!(wrong.is_empty(), "{when}:\n{}", wrong.join("\n"));
+        self.is_consistent(when);
         self.beats_on(&self.bystander, 0);
+    }
+
+    /// Soon: a background digest may be at work, and a keeper that ended a sandbox takes a moment
+    /// to go.
+    pub(super) fn is_consistent(&self, when: &str) {
+        let mut wrong = Vec::new();
+        let settled = comes_true(PATIENCE, || {
+            wrong = self.faults();
+            wrong.is_empty()
+        });
+        assert!(settled, "{when}:\n{}", wrong.join("\n"));
     }
 
     pub(super) fn the_bystander_noticed_nothing(&self, since: u64) {
@@ -29,7 +29,7 @@ impl Stage {
         self.has_its_files(&self.bystander);
     }
 
-    pub(super) fn faults(&self) -> Vec<String> {
+    fn faults(&self) -> Vec<String> {
         let records = self.records();
         let mut wrong = self.leftovers();
         wrong.extend(self.loose_claims(&records));

@@ -3,7 +3,6 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Child;
-use std::time::Duration;
 
 use camino::Utf8PathBuf;
 use rustix::process::Signal;
@@ -213,9 +212,7 @@ fn a_port_that_is_served_is_served_again_by_a_new_keeper() {
     };
     within("the port is in use", PATIENCE, || made("held"));
     stage.keeper(&id).kill();
-    within("the connection ends", Duration::from_secs(5), || {
-        made("broken")
-    });
+    within("the connection ends", PATIENCE, || made("broken"));
     stage.ok(&["storage", "gc"]);
     assert_eq!(echo("two"), "two");
     stage.ok(&["sandbox", "pause", &id]);

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::stage::PATIENCE;
+
 /// A process by its number and its start, so that a number used again is not mistaken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Process {
@@ -77,9 +79,7 @@ impl Process {
     /// As `kill -9`, and waits until it is gone.
     pub(super) fn kill(self) {
         self.signal(Signal::KILL);
-        within("a killed process is gone", Duration::from_secs(5), || {
-            !self.is_alive()
-        });
+        within("a killed process is gone", PATIENCE, || !self.is_alive());
     }
 }
 

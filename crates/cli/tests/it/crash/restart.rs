@@ -48,7 +48,7 @@ fn after_a_restart_of_the_host_every_disk_is_recovered() {
     );
     assert_eq!(stage.ok(&["sandbox", "resume", &paused])["kept"], "disk");
     stage.is_usable_to_the_end(&paused);
-    assert_eq!(stage.faults(), Vec::<String>::new());
+    stage.is_consistent("after the disks were recovered");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn killed_while_it_recovers_disks_the_next_start_goes_on() {
         stage.snapshot_has_the_files(&snapshot);
     }
     assert_eq!(stage.snapshots().len(), 2);
-    assert_eq!(stage.faults(), Vec::<String>::new());
+    stage.is_consistent("after the disks were recovered");
 }
 
 fn host_restarts(stage: &Stage) {

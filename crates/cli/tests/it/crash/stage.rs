@@ -171,11 +171,11 @@ impl Stage {
 
     /// The same heart, not one started anew.
     pub(super) fn beats_on(&self, id: &str, since: u64) {
-        within("the heart beats on", Duration::from_secs(5), || {
+        within("the heart beats on", PATIENCE, || {
             self.pulse(id).is_some_and(|now| now > since)
         });
         let now = self.pulse(id).unwrap();
-        within("the heart beats on", Duration::from_secs(5), || {
+        within("the heart beats on", PATIENCE, || {
             self.pulse(id).is_some_and(|later| later > now)
         });
     }
