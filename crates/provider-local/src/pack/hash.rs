@@ -19,6 +19,7 @@ const QUEUE: usize = 4;
 pub(crate) struct Hashing<'scope> {
     batch: Vec<Step>,
     bytes: usize,
+    known: Contents,
     queue: SyncSender<Vec<Step>>,
     hasher: ScopedJoinHandle<'scope, Contents>,
 }
@@ -35,6 +36,7 @@ impl<'scope> Hashing<'scope> {
         Self {
             batch: Vec::new(),
             bytes: 0,
+            known: Contents::new(),
             queue,
             hasher: scope.spawn(move || run(batches)),
         }
@@ -44,8 +46,10 @@ impl<'scope> Hashing<'scope> {
     pub(crate) fn finish(mut self) -> Contents {
         self.hand_on();
         drop(self.queue);
+        let mut all = self.known;
         // Without them the files are read again.
-        self.hasher.join().unwrap_or_default()
+        all.extend(self.hasher.join().unwrap_or_default());
+        all
     }
 
     fn add(&mut self, step: Step, bytes: usize) {
@@ -76,6 +80,10 @@ impl portable::Contents<&mut Stream> for Hashing<'_> {
 
     fn end(&mut self, inode: u64, has_none: bool) {
         self.add(Step::End(inode, has_none), PER_STEP);
+    }
+
+    fn known(&mut self, inode: u64, hash: blake3::Hash) {
+        self.known.insert(inode, Content::plain(hash));
     }
 }
 
