@@ -28,7 +28,12 @@ impl Default for Packing {
 }
 
 /// A piece of the tar, and its place in it.
-type Raw = (usize, Vec<u8>);
+struct Raw {
+    number: usize,
+    length: usize,
+    buffer: Vec<u8>,
+}
+
 type Packed = (usize, Blob, Vec<u8>);
 
 /// Sends the layer that `write` writes to the target. The same tree gives the same blobs, whatever
@@ -52,7 +57,8 @@ pub fn pack(
         drop((packed, waiting));
         let sender = scope.spawn(move || send(target, to_send));
         let frames = Frames {
-            current: Vec::with_capacity(BLOB_SIZE),
+            current: vec![0; BLOB_SIZE],
+            filled: 0,
             next: 0,
             bytes: 0,
             to_pack,
@@ -81,7 +87,9 @@ pub fn pack(
 /// A tar on its way, in pieces of one size.
 #[derive(Debug)]
 pub struct Frames<'a> {
+    /// Always of the whole length, so that nothing is cleared only to be written over.
     current: Vec<u8>,
+    filled: usize,
     next: usize,
     bytes: u64,
     to_pack: SyncSender<Raw>,
@@ -98,18 +106,23 @@ impl Frames<'_> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop()
-            .unwrap_or_else(|| Vec::with_capacity(BLOB_SIZE));
-        let full = std::mem::replace(&mut self.current, fresh);
-        self.bytes += full.len() as u64;
-        self.control.advance(full.len() as u64);
-        let gone = || io::Error::other("nobody takes what is written");
-        self.to_pack.send((self.next, full)).map_err(|_| gone())?;
+            .unwrap_or_else(|| vec![0; BLOB_SIZE]);
+        let raw = Raw {
+            number: self.next,
+            length: self.filled,
+            buffer: std::mem::replace(&mut self.current, fresh),
+        };
+        self.bytes += self.filled as u64;
+        self.control.advance(self.filled as u64);
         self.next += 1;
-        Ok(())
+        self.filled = 0;
+        self.to_pack
+            .send(raw)
+            .map_err(|_| io::Error::other("nobody takes what is written"))
     }
 
     fn end(mut self) -> io::Result<u64> {
-        if !self.current.is_empty() {
+        if self.filled > 0 {
             self.hand_on()?;
         }
         Ok(self.bytes)
@@ -119,11 +132,12 @@ impl Frames<'_> {
 impl Sink for Frames<'_> {
     fn put(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let room = BLOB_SIZE - self.current.len();
+            let room = BLOB_SIZE - self.filled;
             let (now, later) = bytes.split_at(room.min(bytes.len()));
-            self.current.extend_from_slice(now);
+            self.current[self.filled..][..now.len()].copy_from_slice(now);
+            self.filled += now.len();
             bytes = later;
-            if self.current.len() == BLOB_SIZE {
+            if self.filled == BLOB_SIZE {
                 self.hand_on()?;
             }
         }
@@ -133,13 +147,12 @@ impl Sink for Frames<'_> {
     fn copy(&mut self, file: BorrowedFd<'_>, start: u64, length: u64) -> io::Result<()> {
         let (mut at, end) = (start, start + length);
         while at < end {
-            let room = BLOB_SIZE - self.current.len();
+            let room = BLOB_SIZE - self.filled;
             let piece = usize::try_from(end - at).map_or(room, |left| left.min(room));
-            let filled = self.current.len();
-            self.current.resize(filled + piece, 0);
-            crate::tar::read_at(file, &mut self.current[filled..], at)?;
+            crate::tar::read_at(file, &mut self.current[self.filled..][..piece], at)?;
+            self.filled += piece;
             at += piece as u64;
-            if self.current.len() == BLOB_SIZE {
+            if self.filled == BLOB_SIZE {
                 self.hand_on()?;
             }
         }
@@ -159,25 +172,25 @@ fn press(
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .recv();
-        let Ok((number, mut raw)) = next else {
+        let Ok(raw) = next else {
             return;
         };
+        let content = &raw.buffer[..raw.length];
         let result = match &mut compressor {
-            Ok(compressor) => compressor.compress(&raw).map(|bytes| {
+            Ok(compressor) => compressor.compress(content).map(|bytes| {
                 let blob = Blob {
                     sha256: Sha::of(&bytes),
                     size: bytes.len() as u64,
-                    unpacked: raw.len() as u64,
+                    unpacked: content.len() as u64,
                 };
-                (number, blob, bytes)
+                (raw.number, blob, bytes)
             }),
             Err(error) => Err(io::Error::other(error.to_string())),
         };
-        raw.clear();
         spare
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(raw);
+            .push(raw.buffer);
         if packed.send(result).is_err() {
             return;
         }

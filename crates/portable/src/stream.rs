@@ -1,14 +1,42 @@
 //! From blobs to a tar: fetched, checked and unpacked ahead of whoever reads.
 
 use std::io::{self, BufRead, Read};
-use std::sync::Arc;
+use std::ops::Deref;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::index::{Blob, Layer, Sha};
+use crate::index::{BLOB_SIZE, Blob, Layer, Sha};
 use crate::{Control, Source, invalid};
 
-/// A piece of the tar. It can be shared with whoever hashes while it is written.
-pub type Frame = Arc<Vec<u8>>;
+/// A piece of the tar. It can be shared with whoever hashes while it is written; when nobody has it
+/// any more its memory is used again, because the kernel takes longer to give new memory than we to
+/// fill it.
+#[derive(Debug, Default)]
+pub struct Piece {
+    bytes: Vec<u8>,
+    spare: Spare,
+}
+
+pub type Frame = Arc<Piece>;
+type Spare = Arc<Mutex<Vec<Vec<u8>>>>;
+
+impl Deref for Piece {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.spare
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(bytes);
+    }
+}
 
 /// How many pieces are ready before they are asked for.
 const AHEAD: usize = 3;
@@ -46,12 +74,21 @@ fn fetch(
     unpacked: &SyncSender<Frame>,
 ) -> io::Result<()> {
     let mut decompressor = zstd::bulk::Decompressor::new()?;
+    let spare = Spare::default();
     source.get_all(&layer.blobs, &mut |blob, bytes| {
         control.check()?;
-        let frame = open(&mut decompressor, blob, &bytes)?;
+        let mut piece = Piece {
+            bytes: spare
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop()
+                .unwrap_or_default(),
+            spare: Arc::clone(&spare),
+        };
+        open(&mut decompressor, blob, bytes, &mut piece.bytes)?;
         control.advance(blob.unpacked);
         // Whoever reads has stopped, and says why.
-        Ok(unpacked.send(Arc::new(frame)).is_ok())
+        Ok(unpacked.send(Arc::new(piece)).is_ok())
     })
 }
 
@@ -61,20 +98,24 @@ fn open(
     decompressor: &mut zstd::bulk::Decompressor<'_>,
     blob: &Blob,
     bytes: &[u8],
-) -> io::Result<Vec<u8>> {
+    into: &mut Vec<u8>,
+) -> io::Result<()> {
     if bytes.len() as u64 != blob.size || Sha::of(bytes) != blob.sha256 {
         return Err(invalid(format!("blob {} is damaged", blob.sha256)));
     }
-    let length = usize::try_from(blob.unpacked).map_err(io::Error::other)?;
-    let mut frame = Vec::with_capacity(length);
     let wrong = || invalid(format!("blob {} is not what its index says", blob.sha256));
-    decompressor
-        .decompress_to_buffer(bytes, &mut frame)
+    let length = usize::try_from(blob.unpacked)
+        .ok()
+        .filter(|length| *length <= BLOB_SIZE)
+        .ok_or_else(wrong)?;
+    into.resize(length, 0);
+    let unpacked = decompressor
+        .decompress_to_buffer(bytes, &mut into[..])
         .map_err(|_| wrong())?;
-    if frame.len() != length {
+    if unpacked != length {
         return Err(wrong());
     }
-    Ok(frame)
+    Ok(())
 }
 
 /// A layer's tar.

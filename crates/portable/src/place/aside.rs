@@ -4,7 +4,8 @@ use std::os::fd::AsRawFd as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, RenameFlags, linkat, openat, renameat_with, unlinkat,
+    Advice, AtFlags, CWD, Mode, OFlags, RenameFlags, fadvise, linkat, openat, renameat_with,
+    unlinkat,
 };
 use rustix::io::Errno;
 
@@ -47,6 +48,12 @@ impl Aside {
                 format!("{parent}: {error}"),
             )),
         }
+    }
+
+    /// Has the kernel begin to write to the disk what is not there yet.
+    pub(super) fn begin_writing(&self) {
+        // It does so for what it is told will not be needed; what is being written stays in memory.
+        let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
     }
 
     /// Gives it its name, which nothing else may have.

@@ -122,10 +122,10 @@ impl Source for ReadDirectory {
     fn get_all(
         &mut self,
         blobs: &[Blob],
-        each: &mut dyn FnMut(&Blob, Vec<u8>) -> io::Result<bool>,
+        each: &mut dyn FnMut(&Blob, &[u8]) -> io::Result<bool>,
     ) -> io::Result<()> {
         for blob in blobs {
-            if !each(blob, self.read(&blob_path(blob), blob.size)?)? {
+            if !each(blob, &self.read(&blob_path(blob), blob.size)?)? {
                 break;
             }
         }

@@ -18,6 +18,9 @@ const INDEX: &str = "index.json";
 /// Blobs of a tebibyte.
 const MAX_MEMBERS: u64 = 1 << 20;
 
+/// What is this long is sent to the disk at once: at the end all of it must be there.
+const LONG: usize = 1 << 20;
+
 #[derive(Debug)]
 pub struct WriteFile {
     /// Gone when the file has its name.
@@ -99,7 +102,11 @@ struct Plain(Aside);
 
 impl Sink for Plain {
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.file.write_all(bytes)
+        self.0.file.write_all(bytes)?;
+        if bytes.len() >= LONG {
+            self.0.begin_writing();
+        }
+        Ok(())
     }
 
     fn copy(&mut self, _: BorrowedFd<'_>, _: u64, _: u64) -> io::Result<()> {
@@ -124,11 +131,10 @@ impl ReadFile {
         })
     }
 
-    fn read(&self, start: u64, length: u64) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-        read_at(self.file.as_fd(), &mut bytes, start)
-            .map_err(|_| invalid(format!("{} is cut off, or cannot be read", self.path)))?;
-        Ok(bytes)
+    fn read(&self, start: u64, length: u64, into: &mut Vec<u8>) -> io::Result<()> {
+        into.resize(usize::try_from(length).map_err(io::Error::other)?, 0);
+        read_at(self.file.as_fd(), into, start)
+            .map_err(|_| invalid(format!("{} is cut off, or cannot be read", self.path)))
     }
 }
 
@@ -177,7 +183,8 @@ impl Source for ReadFile {
                 self.path
             ))
         })?;
-        let text = self.read(start, length)?;
+        let mut text = Vec::new();
+        self.read(start, length, &mut text)?;
         self.blobs = blobs;
         Index::parse(&text)
             .map_err(|error| invalid(format!("{} cannot be used: {error}", self.path)))
@@ -186,14 +193,16 @@ impl Source for ReadFile {
     fn get_all(
         &mut self,
         blobs: &[Blob],
-        each: &mut dyn FnMut(&Blob, Vec<u8>) -> io::Result<bool>,
+        each: &mut dyn FnMut(&Blob, &[u8]) -> io::Result<bool>,
     ) -> io::Result<()> {
+        let mut bytes = Vec::new();
         for blob in blobs {
             let found = self.blobs.get(&blob.sha256).copied();
             let (start, length) = found
                 .filter(|(_, length)| *length == blob.size)
                 .ok_or_else(|| invalid(format!("blob {} is not in {}", blob.sha256, self.path)))?;
-            if !each(blob, self.read(start, length)?)? {
+            self.read(start, length, &mut bytes)?;
+            if !each(blob, &bytes)? {
                 break;
             }
         }

@@ -40,7 +40,7 @@ pub trait Source: Send {
     fn get_all(
         &mut self,
         blobs: &[Blob],
-        each: &mut dyn FnMut(&Blob, Vec<u8>) -> io::Result<bool>,
+        each: &mut dyn FnMut(&Blob, &[u8]) -> io::Result<bool>,
     ) -> io::Result<()>;
 }
 

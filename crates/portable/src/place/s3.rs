@@ -177,7 +177,7 @@ impl Source for ReadStore {
     fn get_all(
         &mut self,
         blobs: &[Blob],
-        each: &mut dyn FnMut(&Blob, Vec<u8>) -> io::Result<bool>,
+        each: &mut dyn FnMut(&Blob, &[u8]) -> io::Result<bool>,
     ) -> io::Result<()> {
         let store = &self.store;
         let requests = blobs.iter().map(|blob| {
@@ -187,7 +187,7 @@ impl Source for ReadStore {
         let mut answers = Box::pin(futures::stream::iter(requests).buffered(AT_ONCE));
         while let Some(answer) = store.runtime.block_on(answers.next()) {
             let (blob, bytes) = answer?;
-            if !each(blob, bytes)? {
+            if !each(blob, &bytes)? {
                 break;
             }
         }

@@ -22,6 +22,8 @@ pub trait Contents<R> {
     fn hole(&mut self, length: u64);
     /// The file is whole; this is its inode, and whether it gets no attributes.
     fn end(&mut self, inode: u64, has_none: bool);
+    /// The same for a small file without attributes, whose hash is known already.
+    fn known(&mut self, inode: u64, hash: blake3::Hash);
 }
 
 /// Nobody looks.
@@ -29,6 +31,21 @@ impl<R> Contents<R> for () {
     fn data(&mut self, _: &R, _: usize) {}
     fn hole(&mut self, _: u64) {}
     fn end(&mut self, _: u64, _: bool) {}
+    fn known(&mut self, _: u64, _: blake3::Hash) {}
+}
+
+/// All of a small entry's data.
+pub(super) fn whole<R: BufRead>(entry: &Entry, reader: &mut Reader<R>) -> io::Result<Vec<u8>> {
+    let mut content = Vec::with_capacity(usize::try_from(entry.size).map_err(io::Error::other)?);
+    loop {
+        let piece = reader.data()?;
+        if piece.is_empty() {
+            return Ok(content);
+        }
+        content.extend_from_slice(piece);
+        let length = piece.len();
+        reader.used(length);
+    }
 }
 
 /// Fills a new file with an entry's data; gives its properties.

@@ -3,9 +3,11 @@
 //! throws the directory away.
 
 mod content;
+mod lane;
 
 use std::io::{self, BufRead};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, chmodat,
@@ -18,6 +20,7 @@ use crate::{Control, invalid, shown};
 
 pub use content::Contents;
 use content::fill;
+use lane::{Lane, Small};
 
 /// Left free on the disk.
 const DISK_RESERVE: u64 = 64 << 20;
@@ -53,24 +56,30 @@ pub fn unpack<R: BufRead>(
     contents: &mut impl Contents<R>,
 ) -> io::Result<Unpacked> {
     let mut reader = Reader::new(from, limits);
-    let mut place = Place {
-        levels: vec![Level {
-            name: Vec::new(),
-            directory: root,
-            properties: None,
-        }],
-        rules,
-        limits,
-        since_look: DISK_STEP,
-    };
-    let mut bytes = 0u64;
-    while let Some(entry) = reader.next_entry()? {
-        control.check()?;
-        bytes = bytes.saturating_add(entry.size);
-        place.put(&entry, &mut reader, contents)?;
-    }
-    place.climb(0)?;
-    place.levels[0].leave()?;
+    let bytes = std::thread::scope(|scope| {
+        let mut place = Place {
+            levels: vec![Level::new(b"", root)],
+            rules,
+            limits,
+            since_look: DISK_STEP,
+            // Where a later entry wins, the order counts.
+            lane: (rules != Rules::RootFileSystem).then(|| Lane::open(scope)),
+        };
+        let mut filled = place.fill(&mut reader, control, contents);
+        if let Some(mut lane) = place.lane.take() {
+            filled = filled.and_then(|bytes| lane.hand_on().map(|()| bytes));
+            // What went wrong there is said first: here it may only be that nobody took an order.
+            for (inode, hash) in lane.close()? {
+                contents.known(inode, hash);
+            }
+        }
+        let bytes = filled?;
+        // Its files may have been the last that were written.
+        place.climb(0)?;
+        let root = place.levels.pop().expect("the root stays");
+        Directory::leave(root.directory)?;
+        Ok::<_, io::Error>(bytes)
+    })?;
     if rules != Rules::RootFileSystem {
         nothing_more(reader.inner_mut())?;
     }
@@ -95,17 +104,23 @@ fn nothing_more(from: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-struct Place {
+struct Place<'scope> {
     /// From the root to where we are.
     levels: Vec<Level>,
     rules: Rules,
     limits: Limits,
     since_look: u64,
+    lane: Option<Lane<'scope>>,
 }
 
 struct Level {
     name: Vec<u8>,
-    directory: OwnedFd,
+    directory: Arc<Directory>,
+}
+
+/// A directory that is being filled, here or on the other thread.
+struct Directory {
+    fd: OwnedFd,
     /// Given when the directory is full: filling it changes its time, and a set-gid bit or a
     /// default access list would change what is made in it.
     properties: Option<Properties>,
@@ -118,7 +133,22 @@ struct Properties {
     access: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Place {
+impl Place<'_> {
+    fn fill<R: BufRead>(
+        &mut self,
+        reader: &mut Reader<R>,
+        control: &Control,
+        contents: &mut impl Contents<R>,
+    ) -> io::Result<u64> {
+        let mut bytes = 0u64;
+        while let Some(entry) = reader.next_entry()? {
+            control.check()?;
+            bytes = bytes.saturating_add(entry.size);
+            self.put(&entry, reader, contents)?;
+        }
+        Ok(bytes)
+    }
+
     fn put<R: BufRead>(
         &mut self,
         entry: &Entry,
@@ -169,7 +199,7 @@ impl Place {
     }
 
     fn here(&self) -> &OwnedFd {
-        &self.levels.last().expect("the root stays").directory
+        &self.levels.last().expect("the root stays").directory.fd
     }
 
     fn root(&mut self, entry: &Entry) -> io::Result<()> {
@@ -183,9 +213,8 @@ impl Place {
         self.climb(0)?;
         let (uid, gid) = self.owner(entry)?;
         rustix::fs::fchown(self.here(), Some(uid), Some(gid))?;
-        let properties = self.properties(entry, &self.levels[0].directory)?;
-        self.levels[0].properties = Some(properties);
-        Ok(())
+        let properties = self.properties(entry, self.here())?;
+        self.levels[0].expect(properties, &entry.path)
     }
 
     fn directory(&mut self, entry: &Entry, name: &[u8]) -> io::Result<()> {
@@ -199,8 +228,8 @@ impl Place {
         let (uid, gid) = self.owner(entry)?;
         rustix::fs::fchown(self.here(), Some(uid), Some(gid))?;
         let properties = self.properties(entry, self.here())?;
-        self.levels.last_mut().expect("just entered").properties = Some(properties);
-        Ok(())
+        let level = self.levels.last_mut().expect("just entered");
+        level.expect(properties, &entry.path)
     }
 
     fn file<R: BufRead>(
@@ -210,22 +239,26 @@ impl Place {
         reader: &mut Reader<R>,
         contents: &mut impl Contents<R>,
     ) -> io::Result<()> {
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = self.mode(entry)?;
         let (uid, gid) = self.owner(entry)?;
-        let first = Mode::from_raw_mode(mode & 0o777);
-        let file = self.make(name, &entry.path, |at| openat(at, name, flags, first))?;
+        let properties = lane::Properties {
+            mode: self.mode(entry)?,
+            uid,
+            gid,
+            mtime: entry.mtime,
+        };
+        let directory = &self.levels.last().expect("the root stays").directory;
+        if let Some(lane) = self.lane.as_mut().filter(|_| Lane::takes(entry)) {
+            let small = Small {
+                path: entry.path.clone(),
+                name: name.to_vec(),
+                content: content::whole(entry, reader)?,
+                properties,
+            };
+            return lane.add(directory, small);
+        }
+        let file = self.make(name, &entry.path, |at| lane::make(at, name, properties))?;
         let stat = fill(&file, entry, reader, contents)?;
-        // Most files are root's and are made as they should be. Owner first: changing it clears
-        // set-uid bits and capabilities.
-        let is_owned = (stat.st_uid, stat.st_gid) == (uid.as_raw(), gid.as_raw());
-        if !is_owned {
-            rustix::fs::fchown(&file, Some(uid), Some(gid))?;
-        }
-        if !is_owned || stat.st_mode & 0o7777 != mode {
-            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
-        }
+        lane::finish(&file, &stat, properties)?;
         for (attribute, value) in self.wanted(entry)? {
             set(&file, attribute, value, &entry.path)?;
         }
@@ -235,6 +268,9 @@ impl Place {
 
     fn link(&mut self, entry: &Entry, name: &[u8]) -> io::Result<()> {
         let target = clean_link(entry, &self.limits)?;
+        if let Some(lane) = &mut self.lane {
+            lane.settle()?;
+        }
         let existing = self.find(&target)?;
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&existing)?.st_mode);
         match (self.rules, kind) {
@@ -324,12 +360,14 @@ impl Place {
             Err(Errno::NOENT) if self.rules == Rules::RootFileSystem => {
                 mkdirat(self.here(), name, Mode::from(0o700))?;
                 let made = open_directory(self.here(), name)?;
-                self.push(name, made);
-                self.levels.last_mut().expect("just entered").properties = Some(Properties {
+                let mut level = Level::new(name, made);
+                let properties = Properties {
                     mode: 0o755,
                     mtime: None,
                     access: Vec::new(),
-                });
+                };
+                level.expect(properties, path)?;
+                self.levels.push(level);
                 return Ok(());
             }
             Err(Errno::NOENT) => {
@@ -343,23 +381,15 @@ impl Place {
             }
             other => other?,
         };
-        self.push(name, opened);
+        self.levels.push(Level::new(name, opened));
         Ok(())
-    }
-
-    fn push(&mut self, name: &[u8], directory: OwnedFd) {
-        self.levels.push(Level {
-            name: name.to_vec(),
-            directory,
-            properties: None,
-        });
     }
 
     /// Leaves directories until only so many below the root are open.
     fn climb(&mut self, depth: usize) -> io::Result<()> {
         while self.levels.len() > depth + 1 {
             let level = self.levels.pop().expect("counted");
-            level.leave()?;
+            Directory::leave(level.directory)?;
         }
         Ok(())
     }
@@ -367,7 +397,7 @@ impl Place {
     /// Anything but what is behind a link; only for hard links, so nothing is kept open.
     fn find(&self, path: &[u8]) -> io::Result<OwnedFd> {
         let (parent, name) = split(path);
-        let mut at = self.levels[0].directory.try_clone()?;
+        let mut at = self.levels[0].directory.fd.try_clone()?;
         let missing = |error, at: &OwnedFd, name: &[u8]| match error {
             Errno::NOENT => invalid(format!(
                 "a hard link to `{}`, which is not in it",
@@ -446,7 +476,7 @@ impl Place {
             return Ok(());
         }
         self.since_look = 0;
-        let disk = rustix::fs::fstatvfs(self.levels[0].directory.as_fd())?;
+        let disk = rustix::fs::fstatvfs(self.levels[0].directory.fd.as_fd())?;
         if disk.f_bavail.saturating_mul(disk.f_frsize) < DISK_RESERVE {
             return Err(Errno::NOSPC.into());
         }
@@ -455,16 +485,45 @@ impl Place {
 }
 
 impl Level {
-    fn leave(&self) -> io::Result<()> {
-        let Some(properties) = &self.properties else {
+    fn new(name: &[u8], fd: OwnedFd) -> Self {
+        let directory = Directory {
+            fd,
+            properties: None,
+        };
+        Self {
+            name: name.to_vec(),
+            directory: Arc::new(directory),
+        }
+    }
+
+    /// Says what the directory will be, before anything is in it.
+    fn expect(&mut self, properties: Properties, path: &[u8]) -> io::Result<()> {
+        match Arc::get_mut(&mut self.directory) {
+            Some(directory) if directory.properties.is_none() => {
+                directory.properties = Some(properties);
+                Ok(())
+            }
+            _ => Err(invalid(format!("`{}` is in it twice", shown(path)))),
+        }
+    }
+}
+
+impl Directory {
+    /// Whoever is the last to leave gives it its properties.
+    fn leave(this: Arc<Self>) -> io::Result<()> {
+        let Some(Self {
+            fd,
+            properties: Some(properties),
+        }) = Arc::into_inner(this)
+        else {
             return Ok(());
         };
-        rustix::fs::fchmod(&self.directory, Mode::from_raw_mode(properties.mode))?;
+        rustix::fs::fchmod(&fd, Mode::from_raw_mode(properties.mode))?;
         for (name, value) in &properties.access {
-            set(&self.directory, name, value, &self.name)?;
+            set(&fd, name, value, b".")?;
         }
         if let Some(mtime) = properties.mtime {
-            rustix::fs::futimens(&self.directory, &times(mtime))?;
+            rustix::fs::futimens(&fd, &times(mtime))?;
         }
         Ok(())
     }

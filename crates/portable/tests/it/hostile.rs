@@ -81,6 +81,7 @@ fn a_name_that_comes_twice_is_refused() {
     refused(Forged::new().file("x", b"1").file("x", b"2"), "twice");
     refused(Forged::new().file("x", b"1").file("./x", b"2"), "twice");
     refused(Forged::new().directory("x").directory("x/"), "twice");
+    refused(Forged::new().directory("./"), "twice");
     refused(Forged::new().file("x", b"").file(".wh.x", b""), "twice");
     refused(Forged::new().file(".wh.x", b"").file("x", b""), "twice");
     let opaque = Forged::new().file(".wh..wh..opq", b"");

@@ -163,9 +163,9 @@ fn a_bomb_is_refused_before_it_unpacks() {
         fn get_all(
             &mut self,
             blobs: &[nacre_portable::Blob],
-            each: &mut dyn FnMut(&nacre_portable::Blob, Vec<u8>) -> std::io::Result<bool>,
+            each: &mut dyn FnMut(&nacre_portable::Blob, &[u8]) -> std::io::Result<bool>,
         ) -> std::io::Result<()> {
-            each(&blobs[0], self.1.clone()).map(|_| ())
+            each(&blobs[0], &self.1).map(|_| ())
         }
     }
     let zeros = vec![0; 256 << 20];

@@ -7,25 +7,24 @@ use portable::{Frame, Stream};
 
 use crate::tree::{Content, Contents};
 
-/// A file of at most this length is hashed at once: to hand it to another thread takes longer.
-const SHORT: usize = 64 << 10;
-/// Enough that whoever writes never waits for long; each step may hold a frame in memory.
-const QUEUE: usize = 8;
+/// So much is handed to the other thread at once: for each small file by itself that would take
+/// longer than hashing it.
+const BATCH: usize = 512 << 10;
+/// A step counts as so much, even if it brings nothing.
+const PER_STEP: usize = 512;
+/// Enough that whoever writes never waits for long; each batch may hold frames in memory.
+const QUEUE: usize = 4;
 
-/// Sees contents go by; large ones are hashed on a thread of their own.
+/// Sees contents go by; they are hashed on a thread of their own.
 pub(crate) struct Hashing<'scope> {
-    /// The file that is being written.
-    current: blake3::Hasher,
-    seen: usize,
-    is_handed_on: bool,
-    short: Contents,
-    queue: SyncSender<Step>,
+    batch: Vec<Step>,
+    bytes: usize,
+    known: Contents,
+    queue: SyncSender<Vec<Step>>,
     hasher: ScopedJoinHandle<'scope, Contents>,
 }
 
 enum Step {
-    /// What was hashed of the file before it turned out to be large.
-    Begin(Box<blake3::Hasher>),
     Data(Frame, usize, usize),
     Hole(u64),
     End(u64, bool),
@@ -33,73 +32,67 @@ enum Step {
 
 impl<'scope> Hashing<'scope> {
     pub(crate) fn start<'env>(scope: &'scope Scope<'scope, 'env>) -> Self {
-        let (queue, steps) = sync_channel(QUEUE);
+        let (queue, batches) = sync_channel(QUEUE);
         Self {
-            current: blake3::Hasher::new(),
-            seen: 0,
-            is_handed_on: false,
-            short: Contents::new(),
+            batch: Vec::new(),
+            bytes: 0,
+            known: Contents::new(),
             queue,
-            hasher: scope.spawn(move || run(steps)),
+            hasher: scope.spawn(move || run(batches)),
         }
     }
 
     /// What every file was, by inode.
-    pub(crate) fn finish(self) -> Contents {
+    pub(crate) fn finish(mut self) -> Contents {
+        self.hand_on();
         drop(self.queue);
-        let mut all = self.short;
+        let mut all = self.known;
         // Without them the files are read again.
         all.extend(self.hasher.join().unwrap_or_default());
         all
     }
 
-    fn send(&mut self, step: Step) {
-        if !self.is_handed_on {
-            self.is_handed_on = true;
-            let begun = Box::new(self.current.clone());
-            let _ = self.queue.send(Step::Begin(begun));
+    fn add(&mut self, step: Step, bytes: usize) {
+        self.batch.push(step);
+        self.bytes += bytes;
+        if self.bytes >= BATCH {
+            self.hand_on();
         }
-        let _ = self.queue.send(step);
+    }
+
+    fn hand_on(&mut self) {
+        self.bytes = 0;
+        let _ = self.queue.send(std::mem::take(&mut self.batch));
     }
 }
 
 impl portable::Contents<&mut Stream> for Hashing<'_> {
     fn data(&mut self, reader: &&mut Stream, length: usize) {
         let (frame, at) = reader.frame();
-        self.seen = self.seen.saturating_add(length);
-        if self.seen <= SHORT && !self.is_handed_on {
-            self.current.update(&frame[at..at + length]);
-        } else {
-            self.send(Step::Data(frame, at, length));
-        }
+        self.add(Step::Data(frame, at, length), length);
     }
 
     fn hole(&mut self, length: u64) {
         if length > 0 {
-            self.send(Step::Hole(length));
+            self.add(Step::Hole(length), PER_STEP);
         }
     }
 
     fn end(&mut self, inode: u64, has_none: bool) {
-        if self.is_handed_on {
-            let _ = self.queue.send(Step::End(inode, has_none));
-        } else {
-            self.short
-                .insert(inode, Content::new(&self.current, has_none));
-        }
-        self.current.reset();
-        self.is_handed_on = false;
-        self.seen = 0;
+        self.add(Step::End(inode, has_none), PER_STEP);
+    }
+
+    fn known(&mut self, inode: u64, hash: blake3::Hash) {
+        self.known.insert(inode, Content::plain(hash));
     }
 }
 
-fn run(steps: Receiver<Step>) -> Contents {
+fn run(batches: Receiver<Vec<Step>>) -> Contents {
     let zeros = vec![0; 64 << 10];
     let mut found = Contents::new();
     let mut hash = blake3::Hasher::new();
-    for step in steps {
+    for step in batches.into_iter().flatten() {
         match step {
-            Step::Begin(begun) => hash = *begun,
             Step::Data(frame, at, length) => {
                 hash.update(&frame[at..at + length]);
             }
@@ -112,6 +105,7 @@ fn run(steps: Receiver<Step>) -> Contents {
             }
             Step::End(inode, has_none) => {
                 found.insert(inode, Content::new(&hash, has_none));
+                hash.reset();
             }
         }
     }

@@ -25,6 +25,13 @@ pub(crate) struct Content {
 }
 
 impl Content {
+    pub(crate) fn plain(hash: blake3::Hash) -> Self {
+        Self {
+            hash: *hash.as_bytes(),
+            is_plain: true,
+        }
+    }
+
     pub(crate) fn new(hash: &blake3::Hasher, is_plain: bool) -> Self {
         Self {
             hash: *hash.finalize().as_bytes(),

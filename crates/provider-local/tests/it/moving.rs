@@ -293,7 +293,7 @@ impl Source for Forged {
     fn get_all(
         &mut self,
         blobs: &[portable::Blob],
-        each: &mut dyn FnMut(&portable::Blob, Vec<u8>) -> std::io::Result<bool>,
+        each: &mut dyn FnMut(&portable::Blob, &[u8]) -> std::io::Result<bool>,
     ) -> std::io::Result<()> {
         self.inner.get_all(blobs, each)
     }
