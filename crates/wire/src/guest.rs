@@ -15,7 +15,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Raw;
+use crate::{Raw, workplace};
 
 /// Raised when a change cannot be understood by the other side; both settle on the lower.
 pub const PROTOCOL: u32 = 1;
@@ -162,15 +162,20 @@ pub struct Config {
     /// Empty directories that were needed to bring it up; it removes them.
     #[serde(default)]
     pub scaffold: Vec<String>,
+    /// A workplace to be started and kept running.
+    #[serde(default)]
+    pub workplace: Option<workplace::Order>,
 }
 
 /// The runner's inherited descriptors: its [`Config`] (a file at offset 0), the listening socket
 /// of this protocol (unless [`Config::listen`] is set), its own cgroup v2 directory (if it has one),
-/// and a pipe on which it writes one byte once it listens.
+/// a pipe on which it writes one byte once it listens, and the program of its workplace (if it has
+/// one).
 pub const CONFIG_FD: i32 = 3;
 pub const LISTEN_FD: i32 = 4;
 pub const CGROUP_FD: i32 = 5;
 pub const READY_FD: i32 = 6;
+pub const WORKPLACE_FD: i32 = 7;
 
 /// The directory of doors inside a sandbox.
 pub const DOORS: &str = "/run/nacre";

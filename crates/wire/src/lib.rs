@@ -1,5 +1,5 @@
-//! What crosses a process: the frames between host and runner ([`guest`]), and between host and
-//! keeper ([`keeper`]).
+//! What crosses a process: the frames between host and runner ([`guest`]), between host and keeper
+//! ([`keeper`]), and between runner and workplace ([`workplace`]).
 //!
 //! A sandbox may run for weeks under the runner it was started with while the host is upgraded, so
 //! these types only grow: a field is added with a default, never renamed or given another meaning.
@@ -13,6 +13,7 @@ pub mod keeper;
 #[cfg(feature = "pass")]
 pub mod pass;
 mod raw;
+pub mod workplace;
 
 pub use frame::{Channel, Frame, FrameError, MAX_CONTROL, MAX_DATA};
 pub use raw::Raw;

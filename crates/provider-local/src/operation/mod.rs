@@ -190,6 +190,7 @@ impl Engine {
                 env: environment(&env),
                 listen: None,
                 scaffold: Vec::new(),
+                workplace: None,
             },
             egress,
             files,
