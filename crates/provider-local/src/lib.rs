@@ -11,6 +11,7 @@
 //! ```
 
 mod api;
+mod base;
 mod cgroup;
 mod claim;
 mod disk;
@@ -26,6 +27,7 @@ mod intent;
 mod keeper;
 mod layer;
 mod local;
+mod master;
 mod merged;
 mod netns;
 mod operation;
@@ -49,6 +51,7 @@ pub use api::{
     Collected, Damaged, Details, Duplicate, Duplicates, Exported, LayerUsage, SnapshotInfo,
     SnapshotUsage, Usage, UsagePart, Verified,
 };
+pub use base::{Built, Flavour};
 pub use cgroup::{Controller, Layout};
 pub use doctor::{Finding, FindingStatus, Fix};
 pub use image::Moved;

@@ -21,6 +21,7 @@ use crate::error::Doing as _;
 use crate::guest::Guest;
 use crate::home::Home;
 use crate::keeper::Children;
+use crate::master::Master;
 use crate::netns::{self, Pool};
 use crate::operation::Engine;
 use crate::record::{Record, process};
@@ -98,6 +99,7 @@ impl Local {
             keepers: Arc::new(Children::default()),
             to_disk_after: config.to_disk_after,
             egress: Arc::new(config.egress.clone()),
+            master: Arc::new(Master::open(&home)?),
             home,
         };
         engine.recover()?;
