@@ -16,6 +16,7 @@ mod cgroup;
 mod claim;
 mod disk;
 pub mod doctor;
+mod door;
 mod egress;
 mod embedded;
 mod error;
