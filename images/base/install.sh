@@ -69,6 +69,8 @@ if [ "$flavour" = full ]; then
     step "a catcher of mail, maildev $MAILDEV_VERSION"
     npm install --global --ignore-scripts "maildev@$MAILDEV_VERSION"
     "$here/code-server.sh" "$CODE_SERVER_VERSION"
+    install -m 0755 "$here/bin/start-postgres" "$here/bin/start-redis" "$here/bin/start-mail" \
+        /usr/local/bin
 fi
 
 step "user"

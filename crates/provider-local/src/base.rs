@@ -20,17 +20,23 @@ use crate::rootfs::debian;
 use crate::snapshot::{SnapshotRecord, base_id};
 use crate::{Local, SnapshotInfo};
 
+macro_rules! part {
+    ($name:literal) => {
+        (
+            $name,
+            include_str!(concat!("../../../images/base/", $name)),
+        )
+    };
+}
+
 /// The recipe, file by file. Whatever it bakes in is told here, so these make the version.
-const RECIPE: [(&str, &str); 3] = [
-    (
-        "install.sh",
-        include_str!("../../../images/base/install.sh"),
-    ),
-    (
-        "code-server.sh",
-        include_str!("../../../images/base/code-server.sh"),
-    ),
-    ("versions", include_str!("../../../images/base/versions")),
+const RECIPE: [(&str, &str); 6] = [
+    part!("install.sh"),
+    part!("code-server.sh"),
+    part!("versions"),
+    part!("bin/start-postgres"),
+    part!("bin/start-redis"),
+    part!("bin/start-mail"),
 ];
 /// Where it lies inside, and stays: it says what the base is.
 const PLACE: &str = "/opt/nacre/base";
