@@ -22,10 +22,7 @@ use crate::{Local, SnapshotInfo};
 
 macro_rules! part {
     ($name:literal) => {
-        (
-            $name,
-            include_str!(concat!("../../../images/base/", $name)),
-        )
+        ($name, include_str!(concat!("../../../images/base/", $name)))
     };
 }
 
@@ -205,19 +202,21 @@ impl Local {
 }
 
 fn recipe_files() -> Vec<(FileEntry, Bytes)> {
-    RECIPE
-        .into_iter()
-        .map(|(name, content)| {
-            let entry = FileEntry {
-                path: name.into(),
-                kind: FileKind::File,
-                mode: 0o755,
-                uid: None,
-                gid: None,
-            };
-            (entry, Bytes::from_static(content.as_bytes()))
-        })
-        .collect()
+    let entry = |path: &str, kind| FileEntry {
+        path: path.into(),
+        kind,
+        mode: 0o755,
+        uid: None,
+        gid: None,
+    };
+    let directory = (entry("bin", FileKind::Directory), Bytes::new());
+    let files = RECIPE.into_iter().map(|(name, content)| {
+        (
+            entry(name, FileKind::File),
+            Bytes::from_static(content.as_bytes()),
+        )
+    });
+    std::iter::once(directory).chain(files).collect()
 }
 
 /// Splits output into lines, keeps them all in a file and the last few in memory.
