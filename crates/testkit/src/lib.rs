@@ -1,9 +1,12 @@
 //! What tests share.
 //!
 //! [`probe_path`] finds `nacre-probe`, the program that the provider contract suite runs inside
-//! sandboxes. Its vocabulary is `provider::probe`.
+//! sandboxes. Its vocabulary is `provider::probe`. [`PidOne`] is a runner for tests of what runs
+//! beside it.
 
-#![forbid(unsafe_code)]
+mod pid_one;
+
+pub use pid_one::PidOne;
 
 use std::io;
 use std::path::PathBuf;

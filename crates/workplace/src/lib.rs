@@ -4,10 +4,20 @@
 //! ```text
 //! order ── from PID 1, over standard input
 //! hands ── commands and files, asked of PID 1
+//! services · terminal · git · files · env_files · ports ── what can be done here
+//! devtools (TCP 4000, bearer) · inside (unix socket, by uid) ── by whom
 //! ```
 //!
 //! One thread. Whatever comes over a port, the link or the disk is hostile.
 
 #![forbid(unsafe_code)]
 
+pub mod command;
+pub mod files;
+pub mod git;
 pub mod hands;
+pub mod place;
+pub mod ports;
+pub mod services;
+mod state;
+pub mod terminal;
