@@ -4,10 +4,13 @@
 //! ```text
 //! order ── from PID 1, over standard input
 //! hands ── commands and files, asked of PID 1
+//! gateway ── the one way in from outside, and the tunnels it leads to
 //! ```
 //!
 //! One thread. Whatever comes over a port, the link or the disk is hostile.
 
 #![forbid(unsafe_code)]
 
+pub mod gateway;
 pub mod hands;
+pub mod tunnels;

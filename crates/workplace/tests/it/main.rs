@@ -1,0 +1,3 @@
+//! The workplace from outside: over real sockets, one thread, no sandbox.
+
+mod gateway;
