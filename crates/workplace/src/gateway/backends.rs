@@ -35,6 +35,9 @@ pub(super) enum BackendError {
     Down { port: u16, source: io::Error },
     #[error("port {port} does not speak HTTP")]
     Broken { port: u16, source: hyper::Error },
+    /// The client's doing.
+    #[error("the request broke off")]
+    Request { source: hyper::Error },
     #[error("port {port} does not answer")]
     Late { port: u16 },
 }
@@ -175,5 +178,9 @@ async fn dial(port: u16) -> io::Result<TcpStream> {
 }
 
 fn broken(port: u16, source: hyper::Error) -> BackendError {
+    // Of all that a user of hyper can do wrong, we leave a body that fails.
+    if source.is_user() {
+        return BackendError::Request { source };
+    }
     BackendError::Broken { port, source }
 }

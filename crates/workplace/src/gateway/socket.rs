@@ -1,4 +1,4 @@
-//! WebSockets. After the handshake the two byte streams are joined as they are: frames, their kinds,
+//! Sockets. After the handshake the two byte streams are joined as they are: frames, their kinds,
 //! sub-protocols, extensions and close codes pass because nobody touches them, nothing is buffered
 //! but what is on its way, and a giant frame costs us nothing. What a client sends before the backend
 //! has agreed waits in its own connection, in order, until the kernel lets it send no more.
@@ -225,7 +225,7 @@ mod tests {
 
     use super::*;
 
-    const SILENCE: Duration = Duration::from_secs(60);
+    const SILENCE: Duration = Duration::from_mins(1);
 
     fn frame(first: u8, length: usize) -> Vec<u8> {
         let mut bytes = vec![first];

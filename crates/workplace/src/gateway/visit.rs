@@ -378,19 +378,19 @@ impl Visit {
             .backends
             .send(port, request)
             .await
-            .map_err(|failure| {
-                let status = match failure {
-                    BackendError::Down { .. } | BackendError::Broken { .. } => {
-                        StatusCode::BAD_GATEWAY
-                    }
-                    BackendError::Late { .. } => StatusCode::GATEWAY_TIMEOUT,
-                };
-                let answer = refusal(status, &failure.to_string());
-                self.gateway.tell(Notice::Backend {
-                    failure: failure.to_string(),
-                });
-                answer
-            })
+            .map_err(|failure| self.failed(&failure))
+    }
+
+    fn failed(&self, failure: &BackendError) -> Box<Answer> {
+        let message = failure.to_string();
+        let status = match failure {
+            BackendError::Request { .. } => return refusal(StatusCode::BAD_REQUEST, &message),
+            BackendError::Down { .. } | BackendError::Broken { .. } => StatusCode::BAD_GATEWAY,
+            BackendError::Late { .. } => StatusCode::GATEWAY_TIMEOUT,
+        };
+        let answer = refusal(status, &message);
+        self.gateway.tell(Notice::Backend { failure: message });
+        answer
     }
 }
 

@@ -103,7 +103,7 @@ async fn answer(
             response
         }
         "/endless" => {
-            let piece = || Ok(Frame::data(Bytes::from_static(&[7; 64 << 10])));
+            let piece = || Ok(Frame::data(Bytes::from_static(&[7; 16 << 10])));
             let pieces = futures::stream::repeat_with(piece);
             Response::new(StreamBody::new(pieces).boxed_unsync())
         }

@@ -279,7 +279,9 @@ fn two_of_what_there_may_be_one_of_are_refused() {
 fn a_request_without_a_host_is_refused() {
     with_gateway(async |world| {
         let token = world.token();
-        let bytes = format!("GET /vscode/ HTTP/1.1\r\nauthorization: Bearer {token}\r\n\r\n");
+        let bytes = format!(
+            "GET /vscode/ HTTP/1.1\r\nconnection: close\r\nauthorization: Bearer {token}\r\n\r\n"
+        );
         let answer = raw(world.address, bytes).await;
         assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
     });
@@ -318,9 +320,8 @@ fn no_request_is_smuggled_past_us() {
                 !answer.contains("\"target\":\"/smuggled\""),
                 "{framing:?}: {answer}"
             );
-            assert_eq!(
+            assert!(
                 answer.matches("HTTP/1.1 200").count() <= 1,
-                true,
                 "{framing:?}: {answer}"
             );
             let next = world.get_as_ada("/vscode/next").send().await;

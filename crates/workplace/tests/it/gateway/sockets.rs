@@ -1,4 +1,4 @@
-//! WebSockets through the gateway.
+//! Sockets through the gateway.
 
 use std::time::Duration;
 

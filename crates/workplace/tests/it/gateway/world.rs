@@ -68,7 +68,7 @@ pub(super) fn with(setup: Setup, test: impl AsyncFnOnce(World)) {
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime, async {
         let test = async { test(World::new(setup).await).await };
-        let limit = Duration::from_secs(60);
+        let limit = Duration::from_mins(1);
         tokio::time::timeout(limit, test)
             .await
             .expect("the test takes too long");
@@ -174,7 +174,8 @@ impl World {
 
     pub(super) fn log(&self) -> String {
         let notices = self.notices.borrow();
-        notices.iter().map(|notice| format!("{notice}\n")).collect()
+        let lines: Vec<String> = notices.iter().map(ToString::to_string).collect();
+        lines.join("\n")
     }
 }
 
