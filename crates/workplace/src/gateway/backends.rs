@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use super::BUFFER;
 use super::patience::Patient;
 
 /// Per backend.
@@ -22,12 +23,6 @@ const MAX_KEPT: usize = 32;
 /// Shorter than servers keep theirs: Node closes after five seconds, and a request that meets the
 /// closing is lost.
 const KEEP: Duration = Duration::from_secs(4);
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Deadlines {
-    pub(super) dial: Duration,
-    pub(super) answer: Duration,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BackendError {
@@ -46,7 +41,7 @@ pub(super) enum BackendError {
 /// again once it is ready: nobody has to wait for the end of a body to put it back.
 #[derive(Debug)]
 pub(super) struct Backends {
-    deadlines: Deadlines,
+    dial: Duration,
     kept: RefCell<HashMap<u16, Vec<Kept>>>,
     drivers: RefCell<JoinSet<()>>,
 }
@@ -58,21 +53,24 @@ struct Kept {
 }
 
 impl Backends {
-    pub(super) fn new(deadlines: Deadlines) -> Self {
+    /// With a limit to dialling.
+    pub(super) fn new(dial: Duration) -> Self {
         Self {
-            deadlines,
+            dial,
             kept: RefCell::default(),
             drivers: RefCell::default(),
         }
     }
 
+    /// The answer, once it has begun.
     pub(super) async fn send(
         &self,
         port: u16,
         request: Request<Patient>,
+        within: Duration,
     ) -> Result<Response<Incoming>, BackendError> {
         let answer = self.send_patiently(port, request);
-        match timeout(self.deadlines.answer, answer).await {
+        match timeout(within, answer).await {
             Ok(answer) => answer,
             Err(_) => Err(BackendError::Late { port }),
         }
@@ -136,12 +134,13 @@ impl Backends {
     }
 
     async fn connect(&self, port: u16) -> Result<SendRequest<Patient>, BackendError> {
-        let stream = match timeout(self.deadlines.dial, dial(port)).await {
+        let stream = match timeout(self.dial, dial(port)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(source)) => return Err(BackendError::Down { port, source }),
             Err(_) => return Err(BackendError::Late { port }),
         };
         let (sender, connection) = http1::Builder::new()
+            .max_buf_size(BUFFER)
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|source| broken(port, source))?;

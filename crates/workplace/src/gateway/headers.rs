@@ -139,10 +139,13 @@ fn is_ours(name: &[u8]) -> bool {
 /// proxy in front of us is believed: it deceives nobody but itself.
 pub(super) fn add_forwarded(headers: &mut HeaderMap, peer: IpAddr, prefix: &str) {
     let peer = peer.to_canonical().to_string();
-    let chain = match headers.get(FORWARDED_FOR).and_then(|v| v.to_str().ok()) {
-        Some(before) => format!("{before}, {peer}"),
-        None => peer,
-    };
+    let mut chain: Vec<&str> = headers
+        .get_all(FORWARDED_FOR)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .collect();
+    chain.push(&peer);
+    let chain = chain.join(", ");
     set(headers, FORWARDED_FOR, &chain);
     let is_scheme = |value: &HeaderValue| value == "https" || value == "http";
     if !headers.get(FORWARDED_PROTO).is_some_and(is_scheme) {
@@ -192,14 +195,14 @@ pub(super) fn is_foreign(headers: &HeaderMap, origins: &[String]) -> bool {
 
 /// Whether one of our own pages asks, which may not know under which prefix it was shown.
 pub(super) fn is_from_own_page(headers: &HeaderMap) -> bool {
-    if let Some(site) = headers.get(FETCH_SITE) {
-        return site == "same-origin";
+    if headers.get(FETCH_SITE).is_some_and(|s| s == "same-origin") {
+        return true;
     }
-    let Some(referer) = headers.get(header::REFERER).and_then(|v| v.to_str().ok()) else {
-        return false;
-    };
-    authority_of(referer)
-        .is_some_and(|(authority, _)| hosts(headers).any(|h| h.eq_ignore_ascii_case(authority)))
+    // Sockets say where they come from, and plain requests which page they are for.
+    [header::ORIGIN, header::REFERER]
+        .into_iter()
+        .filter_map(|name| authority_of(headers.get(name)?.to_str().ok()?))
+        .any(|(authority, _)| hosts(headers).any(|host| host.eq_ignore_ascii_case(authority)))
 }
 
 /// Puts a redirect of the backend under the prefix where the client sees it.
@@ -409,11 +412,15 @@ mod tests {
         let mut headers = headers(&[
             ("host", "box.example"),
             ("x-forwarded-for", "203.0.113.7"),
+            ("x-forwarded-for", "203.0.113.8"),
             ("x-forwarded-proto", "https"),
             ("x-forwarded-prefix", "/forged"),
         ]);
         add_forwarded(&mut headers, "127.0.0.1".parse().unwrap(), "/t/app");
-        assert_eq!(headers["x-forwarded-for"], "203.0.113.7, 127.0.0.1");
+        assert_eq!(
+            headers["x-forwarded-for"],
+            "203.0.113.7, 203.0.113.8, 127.0.0.1"
+        );
         assert_eq!(headers["x-forwarded-proto"], "https");
         assert_eq!(headers["x-forwarded-host"], "box.example");
         assert_eq!(headers["x-forwarded-prefix"], "/t/app");

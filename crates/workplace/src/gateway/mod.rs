@@ -60,7 +60,7 @@ pub use guard::Access;
 pub use routes::{Handler, Route, To};
 pub use socket::Socket;
 
-use backends::{Backends, Deadlines};
+use backends::Backends;
 use guard::Guard;
 use patience::Taken;
 use routes::Routes;
@@ -97,6 +97,8 @@ pub struct Limits {
     pub dial: Duration,
     /// For a backend to begin its answer. Agents think for minutes.
     pub answer: Duration,
+    /// For a backend to agree to a socket. What the client says meanwhile waits in its connection.
+    pub handshake: Duration,
     /// For the next piece of an answer, and for a word from either end of a socket.
     pub silence: Duration,
 }
@@ -111,6 +113,7 @@ impl Limits {
             write: Duration::from_mins(1),
             dial: Duration::from_secs(5),
             answer: Duration::from_mins(10),
+            handshake: Duration::from_secs(30),
             silence: Duration::from_hours(1),
         }
     }
@@ -181,6 +184,9 @@ impl fmt::Debug for Settings {
     }
 }
 
+/// What is kept of a stream on its way, at most.
+const BUFFER: usize = 128 << 10;
+
 /// How often what has expired is forgotten.
 const SWEEP: Duration = Duration::from_secs(10);
 
@@ -197,15 +203,11 @@ impl Gateway {
             limits,
             log,
         } = settings;
-        let deadlines = Deadlines {
-            dial: limits.dial,
-            answer: limits.answer,
-        };
         Rc::new(Self {
             guard: RefCell::new(Guard::new(access, seconds(clock.now()))),
             routes: Routes::new(routes),
             origins,
-            backends: Backends::new(deadlines),
+            backends: Backends::new(limits.dial),
             clock,
             limits,
             used: watch::Sender::new(None),
@@ -260,6 +262,7 @@ impl Gateway {
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.header)
             .max_header_size(self.limits.header_bytes)
+            .max_buf_size(BUFFER)
             .serve_connection(stream, service)
             .with_upgrades();
         // A client that breaks off or speaks no HTTP has been told so by hyper.

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -47,7 +48,8 @@ struct Next {
 enum Partner {
     Backend(OnUpgrade),
     Handler(Rc<dyn Handler>),
-    Link(mpsc::Sender<Socket>),
+    /// With a place kept for it.
+    Link(mpsc::OwnedPermit<Socket>),
 }
 
 /// A request that may go on.
@@ -92,9 +94,8 @@ impl Visit {
                 }
             }
             Partner::Handler(handler) => handler.serve(Socket { stream, user, path }).await,
-            Partner::Link(sockets) => {
-                // The link that does not take it has been replaced or has ended; so does this.
-                let _ = sockets.try_send(Socket { stream, user, path });
+            Partner::Link(place) => {
+                place.send(Socket { stream, user, path });
             }
         }
     }
@@ -249,7 +250,7 @@ impl Visit {
         headers::drop_hop_by_hop(&mut parts.headers);
         self.prepare(&mut parts.headers, port, &prefix, authorization);
         let request = self.request(parts, body, &allowed.target.address_at(&path))?;
-        let response = self.send(port, request).await?;
+        let response = self.send(port, request, self.gateway.limits.answer).await?;
         let (mut parts, body) = response.into_parts();
         headers::drop_hop_by_hop(&mut parts.headers);
         headers::drop_set_of_our_cookie(&mut parts.headers);
@@ -285,8 +286,9 @@ impl Visit {
                 return answer;
             }
             End::Link(sockets) => {
+                let place = sockets.try_reserve_owned().map_err(|_| link_busy())?;
                 let answer = switching(&parts.headers, None);
-                self.expect(parts, Partner::Link(sockets), allowed, path);
+                self.expect(parts, Partner::Link(place), allowed, path);
                 return answer;
             }
         };
@@ -295,7 +297,8 @@ impl Visit {
         put_upgrade(&mut parts.headers);
         self.prepare(&mut parts.headers, port, &prefix, authorization);
         let request = self.request(&mut parts, body, &path)?;
-        let mut response = self.send(port, request).await?;
+        let handshake = self.gateway.limits.handshake;
+        let mut response = self.send(port, request, handshake).await?;
         let is_switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         let backend = hyper::upgrade::on(&mut response);
         let (mut answer, body) = response.into_parts();
@@ -373,10 +376,11 @@ impl Visit {
         &self,
         port: u16,
         request: Request<Patient>,
+        within: Duration,
     ) -> Result<Response<Incoming>, Box<Answer>> {
         self.gateway
             .backends
-            .send(port, request)
+            .send(port, request, within)
             .await
             .map_err(|failure| self.failed(&failure))
     }
@@ -457,6 +461,11 @@ fn upgrade_required() -> Box<Answer> {
     let mut answer = refusal(StatusCode::UPGRADE_REQUIRED, "Only for WebSockets");
     put_upgrade(answer.headers_mut());
     answer
+}
+
+/// Nobody takes the sockets that came before.
+fn link_busy() -> Box<Answer> {
+    refusal(StatusCode::SERVICE_UNAVAILABLE, "The link is busy")
 }
 
 fn bad_target(bad: BadTarget) -> Box<Answer> {

@@ -64,6 +64,9 @@ async fn answer(
         if path == "/ws/slow" {
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
+        if path == "/ws/never" {
+            std::future::pending::<()>().await;
+        }
         if path == "/ws/refused" {
             *response.status_mut() = StatusCode::FORBIDDEN;
             return response;

@@ -176,7 +176,7 @@ fn connections_are_counted_and_those_over_the_limit_turned_away() {
 }
 
 #[test]
-fn ten_thousand_logins_later_memory_is_flat() {
+fn after_a_storm_of_ten_thousand_logins_memory_is_flat() {
     with_gateway(async |world| {
         let address = world.address;
         let login = async |n: usize| {

@@ -12,11 +12,12 @@ use tokio_tungstenite::tungstenite::handshake::client::Response;
 use tokio_tungstenite::tungstenite::http::HeaderName;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error, Message};
+use workplace::gateway::Limits;
 use workplace::tunnels::Protocol;
 
 use super::ask::HOST;
 use super::backend::echo_socket;
-use super::world::{World, with_gateway};
+use super::world::{Setup, World, with, with_gateway};
 
 type Connected = (WebSocketStream<TcpStream>, Response);
 
@@ -232,7 +233,7 @@ fn frames_sent_before_the_backend_has_agreed_arrive_in_order() {
 #[test]
 fn a_flood_before_the_backend_has_agreed_is_held_back() {
     with_gateway(async |world| {
-        let mut stream = impatient(&world, "/vscode/slow").await;
+        let mut stream = impatient(&world, "/vscode/ws/never").await;
         let flood = vec![0x82; 1 << 20];
         let mut sent = 0;
         let limit = Duration::from_millis(500);
@@ -241,6 +242,31 @@ fn a_flood_before_the_backend_has_agreed_is_held_back() {
             assert!(sent < 64 << 20, "the gateway takes it all");
         }
     });
+}
+
+#[test]
+fn a_backend_that_does_not_agree_is_a_gateway_timeout() {
+    let limits = Limits {
+        handshake: Duration::from_millis(100),
+        ..Limits::usual()
+    };
+    with(
+        Setup {
+            limits,
+            ..Setup::usual()
+        },
+        async |mut world| {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            world.tunnels.register("mute", port, Protocol::Ws).unwrap();
+            world.tasks.spawn_local(async move {
+                let _kept = listener.accept().await;
+                std::future::pending::<()>().await;
+            });
+            let late = connect_as_ada(&world, "/t/mute/").await.err();
+            assert_eq!(late, Some(StatusCode::GATEWAY_TIMEOUT));
+        },
+    );
 }
 
 #[test]
@@ -340,6 +366,8 @@ fn the_link_is_handed_on_as_it_is_and_opens_to_its_own_token_alone() {
 
         let connected = connect(&world, "/link", &[("authorization", &bearer)]).await;
         let (mut socket, _) = connected.unwrap();
+        let second = connect(&world, "/link", &[("authorization", &bearer)]).await;
+        assert_eq!(second.err(), Some(StatusCode::SERVICE_UNAVAILABLE));
         let handed = world.links.recv().await.unwrap();
         assert_eq!(handed.user, "hub");
         world.tasks.spawn_local(echo_socket(handed.stream));

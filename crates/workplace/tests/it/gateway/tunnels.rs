@@ -5,7 +5,7 @@ use wire::workplace::OUR_PORTS;
 use workplace::tunnels::{Protocol, TunnelError};
 
 use super::ask::HOST;
-use super::sockets::connect_as_ada;
+use super::sockets::{connect, connect_as_ada};
 use super::world::with_gateway;
 
 #[test]
@@ -94,6 +94,11 @@ fn a_page_of_the_only_tunnel_finds_what_it_asks_for_by_absolute_path() {
         let by_fetch = world.get("/assets/y.js").cookie(&cookie);
         let by_fetch = by_fetch.header("sec-fetch-site", "same-origin");
         assert_eq!(by_fetch.send().await.json()["target"], "/assets/y.js");
+
+        let cookie_header = format!("__Host-gateway_session={cookie}");
+        let origin = format!("https://{HOST}");
+        let headers = [("cookie", cookie_header.as_str()), ("origin", &origin)];
+        assert!(connect(&world, "/", &headers).await.is_ok());
 
         let by_hand = world.get("/assets/x.js").cookie(&cookie);
         assert_eq!(by_hand.status().await, StatusCode::NOT_FOUND);
