@@ -6,6 +6,7 @@
 //! hands ── commands and files, asked of PID 1
 //! services · terminal · git · files · env_files · ports ── what can be done here
 //! devtools (TCP 4000, bearer) · inside (unix socket, by uid) ── by whom
+//! gateway ── the one way in from outside, and the tunnels it leads to
 //! ```
 //!
 //! One thread. Whatever comes over a port, the link or the disk is hostile.
@@ -14,6 +15,7 @@
 
 pub mod command;
 pub mod files;
+pub mod gateway;
 pub mod git;
 pub mod hands;
 pub mod place;
@@ -21,3 +23,4 @@ pub mod ports;
 pub mod services;
 mod state;
 pub mod terminal;
+pub mod tunnels;

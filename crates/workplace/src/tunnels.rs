@@ -140,8 +140,8 @@ impl Tunnels {
         };
         check(&tunnel, &self.0.reserved)?;
         let mut tunnels = self.list();
-        match tunnels.iter_mut().find(|old| old.name == tunnel.name) {
-            Some(old) => *old = tunnel.clone(),
+        match tunnels.iter().position(|old| old.name == tunnel.name) {
+            Some(at) => tunnels[at] = tunnel.clone(),
             None if tunnels.len() == MAX_TUNNELS => return Err(TunnelError::Full),
             None => tunnels.push(tunnel.clone()),
         }
@@ -287,7 +287,9 @@ fn store(file: &Path, tunnels: &[Tunnel]) -> io::Result<()> {
         .create_new(true)
         .mode(0o600)
         .open(&next)?;
-    written.write_all(&serde_json::to_vec(&Stored { tunnels: tunnels.to_vec() })?)?;
+    written.write_all(&serde_json::to_vec(&Stored {
+        tunnels: tunnels.to_vec(),
+    })?)?;
     written.sync_data()?;
     fs_err::rename(&next, file)
 }
@@ -343,7 +345,9 @@ mod tests {
     fn a_name_with_anything_else_is_refused() {
         let tunnels = Desk::new().tunnels();
         let long = "a".repeat(33);
-        for name in ["", "  ", "a.b", "a/b", "..", "a b", "ä", "a\0", "%2e", &long] {
+        for name in [
+            "", "  ", "a.b", "a/b", "..", "a b", "ä", "a\0", "%2e", &long,
+        ] {
             let refused = tunnels.register(name, 3000, Protocol::Http);
             assert!(matches!(refused, Err(TunnelError::Name)), "{name:?}");
         }
@@ -385,7 +389,9 @@ mod tests {
     fn there_is_a_limit() {
         let tunnels = Desk::new().tunnels();
         for n in 0..MAX_TUNNELS {
-            tunnels.register(&format!("t{n}"), 3000, Protocol::Http).unwrap();
+            tunnels
+                .register(&format!("t{n}"), 3000, Protocol::Http)
+                .unwrap();
         }
         let refused = tunnels.register("one-more", 3000, Protocol::Http);
         assert!(matches!(refused, Err(TunnelError::Full)));
@@ -415,7 +421,10 @@ mod tests {
         let listing = seen.borrow_and_update().clone();
         assert_eq!(listing.tunnels, [api]);
         let removed = listing.removed.unwrap();
-        assert_eq!((removed.name.as_str(), removed.actor.as_str()), ("web", "ada"));
+        assert_eq!(
+            (removed.name.as_str(), removed.actor.as_str()),
+            ("web", "ada")
+        );
     }
 
     #[test]
@@ -467,10 +476,22 @@ mod tests {
     fn a_file_of_another_form_is_left_out_and_said() {
         let deep = "[".repeat(10_000);
         let long = format!(r#"{{"tunnels":[],"x":"{}"}}"#, "a".repeat(70 << 10));
-        for text in ["", "{}", "[]", "canary", "{\"tunnels\":3}", &deep, &long, "\0\0"] {
+        for text in [
+            "",
+            "{}",
+            "[]",
+            "canary",
+            "{\"tunnels\":3}",
+            &deep,
+            &long,
+            "\0\0",
+        ] {
             let (tunnels, dropped) = Desk::holding(text).open();
             assert_eq!(tunnels.list(), []);
-            assert!(matches!(dropped.as_slice(), [Dropped::File { .. }]), "{text:.20}");
+            assert!(
+                matches!(dropped.as_slice(), [Dropped::File { .. }]),
+                "{text:.20}"
+            );
             assert!(!dropped[0].to_string().contains("canary"));
         }
     }
@@ -492,7 +513,12 @@ mod tests {
         let fifo = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, desk.file(), fifo, mode, 0).unwrap();
         let (tunnels, dropped) = desk.open();
-        assert_eq!(dropped, [Dropped::File { reason: "it is not a file" }]);
+        assert_eq!(
+            dropped,
+            [Dropped::File {
+                reason: "it is not a file"
+            }]
+        );
         assert!(tunnels.register("web", 3000, Protocol::Http).is_ok());
     }
 

@@ -7,6 +7,9 @@ use super::{Key, Refused, compact};
 /// How long a token lives that the host makes.
 pub const LIFE_SECONDS: u64 = 15 * 60;
 
+/// The user in tokens for our own probes, which do not count as use of a sandbox.
+pub const PROBE: &str = "nacre:probe";
+
 /// What a token is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {

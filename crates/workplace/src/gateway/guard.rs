@@ -31,7 +31,10 @@ impl Access {
     pub fn of(order: &Order) -> Option<Self> {
         let secret = order.secret.as_deref()?;
         Some(Self {
-            session: order.session.clone().filter(|session| !session.is_empty())?,
+            session: order
+                .session
+                .clone()
+                .filter(|session| !session.is_empty())?,
             token: Key::derive(secret, Purpose::Token)?,
             code: Key::derive(secret, Purpose::Code)?,
         })
@@ -122,7 +125,10 @@ impl Guard {
             match self.sessions.find(cookie, now) {
                 Some(user) => {
                     let user = user.to_owned();
-                    return Ok(Admitted { user, way: Way::Cookie });
+                    return Ok(Admitted {
+                        user,
+                        way: Way::Cookie,
+                    });
                 }
                 None => why = Some(Why::Cookie),
             }
@@ -131,7 +137,10 @@ impl Guard {
             match self.spend(code, shown.path, now) {
                 Ok(user) => {
                     let cookie = self.sessions.open(&user, None, now, random);
-                    return Ok(Admitted { user, way: Way::Code(cookie) });
+                    return Ok(Admitted {
+                        user,
+                        way: Way::Code(cookie),
+                    });
                 }
                 Err(reason) => why = Some(reason),
             }
@@ -141,7 +150,10 @@ impl Guard {
                 Ok(claims) => {
                     let user = claims.sub;
                     let cookie = self.sessions.open(&user, Some(token), now, random);
-                    return Ok(Admitted { user, way: Way::Bearer(cookie) });
+                    return Ok(Admitted {
+                        user,
+                        way: Way::Bearer(cookie),
+                    });
                 }
                 Err(reason) => why = Some(reason),
             }
@@ -150,10 +162,17 @@ impl Guard {
     }
 
     /// To the link: by a bearer made for it, and by nothing that a browser sends of itself.
-    pub(super) fn admit_link(&mut self, bearer: Option<&str>, now: u64) -> Result<Admitted, Denied> {
+    pub(super) fn admit_link(
+        &mut self,
+        bearer: Option<&str>,
+        now: u64,
+    ) -> Result<Admitted, Denied> {
         let verified = bearer.map(|token| self.verify(token, token::Audience::Link, now));
         match verified {
-            Some(Ok(claims)) => Ok(Admitted { user: claims.sub, way: Way::Link }),
+            Some(Ok(claims)) => Ok(Admitted {
+                user: claims.sub,
+                way: Way::Link,
+            }),
             Some(Err(why)) => Err(self.deny(Some(why), now)),
             None => Err(self.deny(None, now)),
         }
@@ -185,7 +204,11 @@ impl Guard {
     ) -> Result<token::Claims, Why> {
         let access = self.access.as_ref().ok_or(Why::Closed)?;
         let session = &access.session;
-        let place = token::Place { session, audience, now };
+        let place = token::Place {
+            session,
+            audience,
+            now,
+        };
         token::verify(token, &access.token, place).map_err(Why::Token)
     }
 
@@ -236,7 +259,9 @@ impl Tries {
     fn fail(&mut self, now: u64) -> Heard {
         let forgotten = now.saturating_sub(self.settled) / SECONDS_PER_TRY;
         if forgotten > 0 {
-            self.failed = self.failed.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX));
+            self.failed = self
+                .failed
+                .saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX));
             self.settled = now;
         }
         if self.failed + 1 >= MAX_TRIES {
@@ -288,20 +313,27 @@ mod tests {
     };
 
     fn with_code(code: &str) -> Shown<'_> {
-        Shown { code: Some(code), ..NOTHING }
+        Shown {
+            code: Some(code),
+            ..NOTHING
+        }
     }
 
     fn with_bearer(bearer: &str) -> Shown<'_> {
-        Shown { bearer: Some(bearer), ..NOTHING }
+        Shown {
+            bearer: Some(bearer),
+            ..NOTHING
+        }
     }
 
     #[test]
     fn without_a_secret_nobody_comes_in() {
         for secret in [None, Some("")] {
             let mut guard = Guard::new(Access::of(&order(secret)), NOW);
-            let shown = Shown { code: Some(&code(1)), ..with_bearer(&token("ada")) };
-            let denied = guard.admit(shown, NOW, [0; 32]).unwrap_err();
-            assert_eq!(denied, Denied::Invalid(Why::Closed));
+            for shown in [with_bearer(&token("ada")), with_code(&code(1))] {
+                let denied = guard.admit(shown, NOW, [0; 32]).unwrap_err();
+                assert_eq!(denied, Denied::Invalid(Why::Closed));
+            }
             assert!(guard.admit_link(Some("x"), NOW).is_err());
         }
     }
@@ -309,7 +341,10 @@ mod tests {
     #[test]
     fn without_a_session_nobody_comes_in() {
         for session in [None, Some(String::new())] {
-            let order = Order { session, ..order(Some("secret")) };
+            let order = Order {
+                session,
+                ..order(Some("secret"))
+            };
             assert!(Access::of(&order).is_none());
         }
     }
@@ -322,7 +357,10 @@ mod tests {
         let Way::Bearer(cookie) = admitted.way else {
             panic!("{admitted:?}");
         };
-        let shown = Shown { cookie: Some(&cookie.value), ..NOTHING };
+        let shown = Shown {
+            cookie: Some(&cookie.value),
+            ..NOTHING
+        };
         let last = NOW + LIFE_SECONDS - 1;
         assert_eq!(guard.admit(shown, last, [0; 32]).unwrap().user, "ada");
         let denied = guard.admit(shown, last + 1, [0; 32]).unwrap_err();
@@ -332,7 +370,10 @@ mod tests {
     #[test]
     fn a_bad_cookie_does_not_spoil_a_good_bearer() {
         let bearer = token("ada");
-        let shown = Shown { cookie: Some("bad"), ..with_bearer(&bearer) };
+        let shown = Shown {
+            cookie: Some("bad"),
+            ..with_bearer(&bearer)
+        };
         assert!(guard().admit(shown, NOW, [0; 32]).is_ok());
     }
 
@@ -348,7 +389,9 @@ mod tests {
     #[test]
     fn a_code_from_before_the_start_may_have_been_used_and_is_refused() {
         let mut guard = Guard::new(Access::of(&order(Some("secret"))), NOW + 1);
-        let denied = guard.admit(with_code(&code(1)), NOW + 1, [0; 32]).unwrap_err();
+        let denied = guard
+            .admit(with_code(&code(1)), NOW + 1, [0; 32])
+            .unwrap_err();
         assert_eq!(denied, Denied::Invalid(Why::Older));
     }
 
@@ -391,7 +434,11 @@ mod tests {
         }
         let denied = guard.admit(with_bearer("bad"), NOW, [0; 32]).unwrap_err();
         assert_eq!(denied, Denied::TooMany);
-        assert!(guard.admit(with_bearer(&token("ada")), NOW, [0; 32]).is_ok());
+        assert!(
+            guard
+                .admit(with_bearer(&token("ada")), NOW, [0; 32])
+                .is_ok()
+        );
         let later = NOW + SECONDS_PER_TRY;
         let denied = guard.admit(with_bearer("bad"), later, [0; 32]).unwrap_err();
         assert!(matches!(denied, Denied::Invalid(_)));

@@ -89,7 +89,10 @@ impl Sessions {
             token,
         };
         self.open.insert(number, session);
-        Cookie { value, left: LIFE_SECONDS }
+        Cookie {
+            value,
+            left: LIFE_SECONDS,
+        }
     }
 
     pub(super) fn sweep(&mut self, now: u64) {
