@@ -1,9 +1,11 @@
 //! What tests share.
 //!
 //! [`probe_path`] finds `nacre-probe`, the program that the provider contract suite runs inside
-//! sandboxes. Its vocabulary is `provider::probe`.
+//! sandboxes. Its vocabulary is `provider::probe`. [`hub`] is a double of the hub, for the link.
 
 #![forbid(unsafe_code)]
+
+pub mod hub;
 
 use std::io;
 use std::path::PathBuf;

@@ -4,6 +4,7 @@
 //! ```text
 //! order ── from PID 1, over standard input
 //! hands ── commands and files, asked of PID 1
+//! link  ── the hub
 //! ```
 //!
 //! One thread. Whatever comes over a port, the link or the disk is hostile.
@@ -11,3 +12,4 @@
 #![forbid(unsafe_code)]
 
 pub mod hands;
+pub mod link;

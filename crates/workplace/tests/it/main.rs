@@ -1,0 +1,3 @@
+//! What the workplace does with others around it.
+
+mod link;
