@@ -2,8 +2,9 @@
 //!
 //! [`probe_path`] finds `nacre-probe`, the program that the provider contract suite runs inside
 //! sandboxes. Its vocabulary is `provider::probe`. [`PidOne`] is a runner for tests of what runs
-//! beside it.
+//! beside it, [`hub`] a double of the hub, for the link.
 
+pub mod hub;
 mod pid_one;
 
 pub use pid_one::PidOne;

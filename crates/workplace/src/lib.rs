@@ -6,6 +6,7 @@
 //! hands ── commands and files, asked of PID 1
 //! services · terminal · git · files · env_files · ports ── what can be done here
 //! devtools (TCP 4000, bearer) · inside (unix socket, by uid) ── by whom
+//! link ── the hub, through the door, by WebSocket, or at our port
 //! gateway ── the one way in from outside, and the tunnels it leads to
 //! ```
 //!
@@ -18,6 +19,7 @@ pub mod files;
 pub mod gateway;
 pub mod git;
 pub mod hands;
+pub mod link;
 pub mod place;
 pub mod ports;
 pub mod services;

@@ -5,6 +5,7 @@
 
 mod gateway;
 mod git;
+mod link;
 mod services;
 mod terminal;
 mod world;

@@ -1,0 +1,161 @@
+//! The ways in which hub and runner find each other.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use testkit::hub::{Carrier, Ended, Hub, Way};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+use wire::link::Close;
+use workplace::link::Address;
+
+use super::world::{SESSION, World, soon, titles};
+
+/// A hub on a loopback port. Remembers what the upgrades looked like.
+async fn listening(
+    hub: Hub,
+    tasks: &mut JoinSet<()>,
+) -> (String, Arc<Mutex<Vec<(String, String)>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let seen: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+    let upgrades = Arc::clone(&seen);
+    tasks.spawn(async move {
+        let mut connections = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            let hub = hub.clone();
+            let upgrades = Arc::clone(&upgrades);
+            connections.spawn(async move {
+                #[expect(clippy::result_large_err, reason = "the library's own type")]
+                let check = |request: &Request, response: Response| {
+                    let header = request.headers().get("authorization");
+                    let token = header
+                        .map_or("", |value| value.to_str().unwrap())
+                        .to_owned();
+                    let is_good = token == "Bearer good";
+                    upgrades
+                        .lock()
+                        .unwrap()
+                        .push((request.uri().to_string(), token));
+                    if is_good {
+                        return Ok(response);
+                    }
+                    let mut refusal = ErrorResponse::new(None);
+                    *refusal.status_mut() = 401.try_into().unwrap();
+                    Err(refusal)
+                };
+                let accepted = tokio_tungstenite::accept_hdr_async(stream, check).await;
+                if let Ok(socket) = accepted {
+                    let stream = socket.into_inner();
+                    hub.serve(Carrier::new(stream, Way::WebSocketServer).await)
+                        .await;
+                }
+            });
+        }
+    });
+    (
+        format!("ws://{address}/v1/link?session={SESSION}&role=runner"),
+        seen,
+    )
+}
+
+#[tokio::test]
+async fn a_runner_that_dials_shows_its_token_in_a_header_alone() {
+    let mut world = World::new();
+    let mut tasks = JoinSet::new();
+    let (url, upgrades) = listening(world.hub.clone(), &mut tasks).await;
+    let runner = world.start_with(Some(Box::new(Address {
+        url,
+        token: "good".to_owned(),
+    })));
+    runner.say_title("over a WebSocket").await;
+    soon(runner.handle.drain()).await.unwrap();
+    assert_eq!(titles(&world.hub), ["over a WebSocket"]);
+    let upgrades = upgrades.lock().unwrap().clone();
+    assert_eq!(
+        upgrades,
+        [(
+            format!("/v1/link?session={SESSION}&role=runner"),
+            "Bearer good".to_owned()
+        )]
+    );
+}
+
+#[tokio::test]
+async fn a_runner_that_is_refused_goes_on_trying() {
+    let mut world = World::new();
+    let mut tasks = JoinSet::new();
+    let (url, upgrades) = listening(world.hub.clone(), &mut tasks).await;
+    let runner = world.start_with(Some(Box::new(Address {
+        url,
+        token: "bad".to_owned(),
+    })));
+    while upgrades.lock().unwrap().len() < 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(!runner.handle.state().is_connected);
+    assert!(!runner.is_over());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_dials_is_the_same_hub_and_a_newer_connection_replaces_the_older() {
+    let mut world = World::new();
+    let runner = world.start_with(None);
+    runner.say_title("kept until somebody comes").await;
+    let mut dials = JoinSet::new();
+    for _ in 0..2 {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let hub = Hub::new(SESSION, 1);
+        world.hub = hub.clone();
+        dials.spawn(async move {
+            hub.serve(Carrier::new(theirs, Way::WebSocketClient).await)
+                .await
+        });
+        runner.handle.adopt(ours, Vec::new()).await.unwrap();
+        let times = runner.handle.state().connections + 1;
+        soon(runner.connected(times)).await;
+        soon(runner.handle.drain()).await.unwrap();
+    }
+    let ended = soon(dials.join_next()).await.unwrap().unwrap();
+    assert_eq!(ended, Ended::Said(Close::normal(Close::REPLACED)));
+    runner.say_title("to the newer one").await;
+    soon(runner.handle.drain()).await.unwrap();
+    assert_eq!(titles(&world.hub), ["to the newer one"]);
+    assert!(!runner.is_over());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_of_another_session_is_refused_with_the_reason_and_waits() {
+    let mut world = World::new();
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    let runner = world.start_with(None);
+    let other = Hub::new("ses_other", 1);
+    let serving = async {
+        other
+            .serve(Carrier::new(theirs, Way::WebSocketClient).await)
+            .await
+    };
+    let adopting = runner.handle.adopt(ours, Vec::new());
+    let (ended, adopted) = soon(async { tokio::join!(serving, adopting) }).await;
+    adopted.unwrap();
+    assert_eq!(ended, Ended::Refused(Close::OTHER_SESSION));
+    assert!(!runner.is_over());
+    assert!(!runner.handle.state().is_connected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_of_an_older_generation_is_refused() {
+    let mut world = World::new();
+    world.hub = Hub::new(SESSION, 2);
+    let runner = world.start_with(None);
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    let hub = world.hub.clone();
+    let serving = async {
+        hub.serve(Carrier::new(theirs, Way::WebSocketClient).await)
+            .await
+    };
+    let adopting = runner.handle.adopt(ours, Vec::new());
+    let (ended, _) = soon(async { tokio::join!(serving, adopting) }).await;
+    assert_eq!(ended, Ended::Refused(Close::OLDER_GENERATION));
+}
