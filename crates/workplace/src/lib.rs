@@ -4,6 +4,8 @@
 //! ```text
 //! order ── from PID 1, over standard input
 //! hands ── commands and files, asked of PID 1
+//! serve ── everything put together
+//! boot · agent_process · turns · tools ── the agent, from a bare disk to an answer
 //! services · terminal · git · files · env_files · ports ── what can be done here
 //! devtools (TCP 4000, bearer) · inside (unix socket, by uid) ── by whom
 //! link ── the hub, through the door, by WebSocket, or at our port
@@ -14,7 +16,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent_process;
+pub mod boot;
 pub mod command;
+pub mod doors;
 pub mod files;
 pub mod gateway;
 pub mod git;
@@ -22,7 +27,10 @@ pub mod hands;
 pub mod link;
 pub mod place;
 pub mod ports;
+pub mod serve;
 pub mod services;
 mod state;
 pub mod terminal;
+pub mod tools;
 pub mod tunnels;
+pub mod turns;
