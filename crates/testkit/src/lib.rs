@@ -2,8 +2,21 @@
 //!
 //! [`probe_path`] finds `nacre-probe`, the program that the provider contract suite runs inside
 //! sandboxes. Its vocabulary is `provider::probe`.
+//!
+//! With the feature `agent` there are two doubles: `replay` is an OpenCode server that plays a
+//! recording, `model` is a model that does as its prompt says (also the program
+//! `nacre-scripted-model`). Neither is the real thing; the real OpenCode is tested elsewhere.
 
 #![forbid(unsafe_code)]
+
+#[cfg(feature = "agent")]
+mod http;
+#[cfg(feature = "agent")]
+pub mod memory;
+#[cfg(feature = "agent")]
+pub mod model;
+#[cfg(feature = "agent")]
+pub mod replay;
 
 use std::io;
 use std::path::PathBuf;

@@ -242,7 +242,7 @@ impl Worker {
         }
     }
 
-    async fn look(&self, session: &str) -> Result<Look, HttpError> {
+    pub(super) async fn look(&self, session: &str) -> Result<Look, HttpError> {
         let begun = Instant::now();
         // First who is busy, then what was said: what an idle session said is its last word.
         let mut statuses = self.api.statuses().await?;
