@@ -470,9 +470,9 @@ impl Driver {
         }
         self.catching_up = true;
         let worker = self.worker.clone();
-        let after = self.numbers.clone();
+        let known = self.numbers.clone();
         self.work.push(Box::pin(async move {
-            let history = worker.api.history(&after).await;
+            let history = worker.history(known).await;
             let mut looks = Vec::new();
             for (channel, serial, session) in wanted {
                 looks.push((channel, serial, worker.look(&session).await));

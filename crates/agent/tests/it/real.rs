@@ -13,6 +13,9 @@ use agent::{Agent as _, ChannelKey, CommandDone, Prompt, Refused, Scope, SlashCo
 
 use self::office::{Office, Wants, reason_of, text_of};
 
+/// A cancel takes a third of a second; these run beside whatever else loads the machine.
+const SOON: Duration = Duration::from_secs(10);
+
 /// Starts an agent, or ends the test and says why.
 macro_rules! office {
     ($wants:expr) => {
@@ -92,11 +95,7 @@ async fn a_canceled_turn_ends_and_the_next_prompt_is_answered() {
     let next = office.accept(r#"!!{"text": "second answer"}"#);
     let (canceled, next) = tokio::join!(canceled, next);
     assert_eq!(canceled.unwrap().len(), 1);
-    assert!(
-        began.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     next.unwrap().start();
     let first = office.until_done().await;
     assert_eq!(reason_of(&first), Reason::Canceled);
@@ -123,11 +122,7 @@ async fn a_cancel_ends_a_tool_that_sleeps() {
         .await;
     let began = Instant::now();
     office.agent.cancel(Scope::All).await.unwrap();
-    assert!(
-        began.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     assert_eq!(reason_of(&office.until_done().await), Reason::Canceled);
     office.close().await;
 }
@@ -190,7 +185,8 @@ async fn fails_over_from(model: &str) {
         matches!(&event.happening, Happening::ModelSwitched { from, .. } if from.model == model)
     });
     assert!(switched, "{events:#?}");
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    // By itself the agent would try for more than a minute.
+    assert!(took < Duration::from_secs(40), "{took:?}");
     assert_eq!(
         office.user_messages().await,
         1,

@@ -383,9 +383,10 @@ impl Shared {
             (_, ["session", "status"]) => state.store.status(),
             (_, ["permission"]) => state.store.permissions(),
             (_, ["question"]) => state.store.questions(),
+            (_, ["session"]) => state.store.sessions.values().cloned().collect(),
             (_, ["session", id, "message"]) => state.store.messages(id),
             (_, ["session", _, "diff"]) => json!([]),
-            (&Method::DELETE, ["session", _]) => json!(true),
+            (&Method::DELETE, ["session", _] | ["session", _, "message", _]) => json!(true),
             (_, ["session", id]) => match state.store.sessions.get(*id) {
                 Some(session) => session.clone(),
                 None => return http::json(404, &json!({ "name": "NotFoundError" })),

@@ -25,6 +25,9 @@ pub(in crate::opencode) enum Call {
         session: String,
         sending: Arc<Sending>,
         model: Option<ModelName>,
+        /// Messages of failed attempts. A prompt that has an answer is not answered again, however
+        /// empty it is, so they go first.
+        forget: Vec<String>,
         after: Duration,
     },
     Abort {

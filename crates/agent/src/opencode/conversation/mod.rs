@@ -483,6 +483,7 @@ impl Conversation {
             session: session.clone(),
             sending,
             model: running.model().cloned(),
+            forget: running.retired.iter().cloned().collect(),
             after,
         });
     }

@@ -241,10 +241,15 @@ impl Office {
         );
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut reply = Vec::new();
-        stream.read_to_end(&mut reply).await.unwrap();
-        let reply = String::from_utf8(reply).unwrap();
-        let (_, body) = reply.split_once("\r\n\r\n").unwrap();
-        serde_json::from_str(body).unwrap()
+        // It may keep the connection; what it says is over when it is JSON.
+        loop {
+            assert!(stream.read_buf(&mut reply).await.unwrap() > 0, "cut");
+            let text = String::from_utf8_lossy(&reply);
+            let body = text.split_once("\r\n\r\n").map(|(_, body)| body);
+            if let Some(Ok(value)) = body.map(serde_json::from_str) {
+                return value;
+            }
+        }
     }
 
     pub(crate) async fn close(mut self) {
