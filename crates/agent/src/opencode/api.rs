@@ -77,14 +77,22 @@ impl Api {
     }
 
     pub(super) async fn delete_session(&self, id: &str) -> Result<(), HttpError> {
-        let call = Call {
-            operation: "drop a session",
-            method: Method::DELETE,
-            path: &format!("/session/{id}"),
-            body: None,
-            within: LATER,
-        };
-        self.client.call(call).await.map(drop)
+        self.delete("drop a session", &format!("/session/{id}"))
+            .await
+    }
+
+    /// All of its directory.
+    pub(super) async fn sessions(&self) -> Result<Vec<Session>, HttpError> {
+        self.get("list sessions", "/session").await
+    }
+
+    pub(super) async fn delete_message(
+        &self,
+        session: &str,
+        message: &str,
+    ) -> Result<(), HttpError> {
+        let path = format!("/session/{session}/message/{message}");
+        self.delete("drop a message", &path).await
     }
 
     /// Sessions that are not idle.
@@ -236,6 +244,17 @@ impl Api {
     /// Holds keys in clear: nothing but names is taken from it.
     pub(super) async fn providers(&self) -> Result<Value, HttpError> {
         self.get("list models", "/config/providers").await
+    }
+
+    async fn delete(&self, operation: &'static str, path: &str) -> Result<(), HttpError> {
+        let call = Call {
+            operation,
+            method: Method::DELETE,
+            path,
+            body: None,
+            within: LATER,
+        };
+        self.client.call(call).await.map(drop)
     }
 
     async fn get<T: DeserializeOwned>(

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::api::Api;
-use super::conversation::{Conversation, Out, Verified, list_changes};
+use super::conversation::{Conversation, Look, Out, Verified, list_changes};
 use super::handle::{Borrowed, Command, OpenCode};
 use super::health::{self, Unhealthy};
 use super::http::HttpError;
@@ -41,6 +41,8 @@ pub struct Driver {
     slots: BTreeMap<ChannelKey, Slot>,
     numbers: HashMap<String, u64>,
     was_open: bool,
+    /// While what was missed is read, what is new waits: else it would come before it.
+    catching_up: bool,
 }
 
 struct Slot {
@@ -72,7 +74,14 @@ enum Finished {
     /// Dropped without being started, or borrowed and given back.
     Released(ChannelKey),
     Healthy(Result<(), Unhealthy>),
-    History(Result<Vec<wire::Recorded>, HttpError>),
+    CaughtUp(CaughtUp),
+}
+
+/// What was missed: the history, which has each state that a tool went through, then the
+/// conversations as they are, which is what counts.
+struct CaughtUp {
+    history: Result<Vec<wire::Recorded>, HttpError>,
+    looks: Vec<(ChannelKey, u64, Result<Look, HttpError>)>,
 }
 
 enum Step {
@@ -100,6 +109,7 @@ pub(super) fn start(api: Api, settings: Settings) -> Connected {
         slots: BTreeMap::new(),
         numbers: HashMap::new(),
         was_open: false,
+        catching_up: false,
     };
     driver.watch.turn_on();
     Connected {
@@ -125,15 +135,16 @@ impl Driver {
                     }
                     continue;
                 }
+                // Before commands, so that a channel given back is free for the next one.
+                Some(finished) = self.work.next(), if !self.work.is_empty() => {
+                    Step::Finished(finished)
+                }
                 command = self.commands.recv() => match command {
                     Some(command) => Step::Command(command),
                     None => return,
                 },
-                Some(finished) = self.work.next(), if !self.work.is_empty() => {
-                    Step::Finished(finished)
-                }
                 // A full mailbox holds the stream back, and nothing else.
-                item = self.watch.next(), if !has_mail => Step::Item(item),
+                item = self.watch.next(), if !has_mail && !self.catching_up => Step::Item(item),
                 () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
                     Step::Tick
                 }
@@ -374,17 +385,7 @@ impl Driver {
                 self.watch.turn_on();
             }
             Finished::Healthy(Err(error)) => self.give_up(&error.to_string()),
-            Finished::History(Ok(recorded)) => {
-                for line in recorded {
-                    self.number(line.session.clone(), line.seq);
-                    self.event(line.event());
-                }
-                self.look_at_all();
-            }
-            Finished::History(Err(error)) => {
-                tracing::debug!(%error, "no history; the conversations themselves are read");
-                self.look_at_all();
-            }
+            Finished::CaughtUp(caught) => self.caught_up(caught),
         }
     }
 
@@ -428,7 +429,7 @@ impl Driver {
                     conversation.event(event, now, out);
                 });
             }
-            wire::Event::Disposed => return self.look_at_all(),
+            wire::Event::Disposed => return self.read_what_was_missed(),
             other => session_of(other),
         };
         let Some(session) = session else {
@@ -457,21 +458,41 @@ impl Driver {
         }
     }
 
-    /// The history first: it has each state that a tool went through. Then the conversations as
-    /// they are, which is what counts.
     fn read_what_was_missed(&mut self) {
-        if !self.slots.values().any(|slot| slot.conversation.is_busy()) {
+        let mut wanted = Vec::new();
+        for (channel, slot) in &mut self.slots {
+            if let Some((serial, session)) = slot.conversation.catch_up() {
+                wanted.push((channel.clone(), serial, session));
+            }
+        }
+        if wanted.is_empty() {
             return;
         }
-        let api = self.api.clone();
-        let after = self.numbers.clone();
+        self.catching_up = true;
+        let worker = self.worker.clone();
+        let known = self.numbers.clone();
         self.work.push(Box::pin(async move {
-            Finished::History(api.history(&after).await)
+            let history = worker.history(known).await;
+            let mut looks = Vec::new();
+            for (channel, serial, session) in wanted {
+                looks.push((channel, serial, worker.look(&session).await));
+            }
+            Finished::CaughtUp(CaughtUp { history, looks })
         }));
     }
 
-    fn look_at_all(&mut self) {
-        self.each(|conversation, _, out| conversation.found_stream(out));
+    fn caught_up(&mut self, caught: CaughtUp) {
+        self.catching_up = false;
+        for line in caught.history.unwrap_or_default() {
+            self.number(line.session.clone(), line.seq);
+            self.event(line.event());
+        }
+        for (channel, serial, look) in caught.looks {
+            self.at(&channel, |conversation, now, out| {
+                conversation.lost_stream();
+                conversation.looked(serial, look, now, out);
+            });
+        }
     }
 
     /// Starts prompts whose turn it is, and tells those who waited for an end.

@@ -87,9 +87,15 @@ impl Worker {
                 session,
                 sending,
                 model,
+                forget,
                 after,
             } => {
                 sleep(after).await;
+                for message in forget {
+                    if let Err(error) = self.api.delete_message(&session, &message).await {
+                        tracing::debug!(%error, "a failed answer stays in the history");
+                    }
+                }
                 let sent = self.api.send(&session, &sending, model.as_ref()).await;
                 Done::Sent(serial, sent)
             }
@@ -242,7 +248,25 @@ impl Worker {
         }
     }
 
-    async fn look(&self, session: &str) -> Result<Look, HttpError> {
+    /// What was recorded after the given numbers, and of new subagents. Sessions that are not named
+    /// would come whole, so that all others are named.
+    pub(super) async fn history(
+        &self,
+        known: HashMap<String, u64>,
+    ) -> Result<Vec<wire::Recorded>, HttpError> {
+        let mut after = known;
+        for session in self.api.sessions().await? {
+            let is_subagent = session
+                .parent
+                .is_some_and(|parent| after.contains_key(&parent));
+            if !is_subagent {
+                after.entry(session.id).or_insert(u64::from(u32::MAX));
+            }
+        }
+        self.api.history(&after).await
+    }
+
+    pub(super) async fn look(&self, session: &str) -> Result<Look, HttpError> {
         let begun = Instant::now();
         // First who is busy, then what was said: what an idle session said is its last word.
         let mut statuses = self.api.statuses().await?;

@@ -24,6 +24,7 @@
 //! ends a turn is an answer that is over, read from the conversation itself.
 
 mod asks;
+mod calls;
 mod end;
 mod stream;
 
@@ -36,6 +37,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use self::asks::Asks;
+pub(super) use self::calls::{Call, Look, Out, Prepared, Verified};
 pub(super) use self::stream::{changed_file, list_changes};
 use super::api::Sending;
 use super::http::HttpError;
@@ -44,12 +46,9 @@ use super::wire;
 use crate::agent::Held;
 use crate::channel::ChannelKey;
 use crate::configuration::PermissionPolicy;
-use crate::event::{
-    Happening, Mark, NewSession, PermissionId, QuestionId, Reason, SessionRef, Status, Tried,
-    TurnError, Usage,
-};
+use crate::event::{Happening, Mark, Reason, SessionRef, Status, Tried, TurnError, Usage};
 use crate::failure::{Failure, FailureKind};
-use crate::prompt::{Attachment, ModelName, Prompt, PromptId, told};
+use crate::prompt::{ModelName, Prompt, PromptId, told};
 use crate::turn::Turn;
 
 /// How long a model may take to begin its answer, counted from the last sign of life.
@@ -68,84 +67,6 @@ const CHANGES_FOLLOW: Duration = Duration::from_secs(1);
 /// With no other model to ask, the agent's own retries are waited for, this often.
 const MOST_RETRIES: u32 = 4;
 const MOST_SENDS: u32 = 3;
-
-/// What has to be done for a conversation. `serial` says for which turn.
-#[derive(Debug)]
-pub(super) enum Call {
-    Prepare {
-        serial: u64,
-        audio: Vec<Attachment>,
-        known: Option<String>,
-        verified: Verified,
-    },
-    Send {
-        serial: u64,
-        session: String,
-        sending: Arc<Sending>,
-        model: Option<ModelName>,
-        after: Duration,
-    },
-    Abort {
-        serial: u64,
-        session: String,
-    },
-    Look {
-        serial: u64,
-        session: String,
-        after: Duration,
-    },
-    Changes {
-        session: String,
-        mark: String,
-        turn: model::Id<crate::event::Turn>,
-    },
-    ReplyPermission {
-        id: PermissionId,
-        reply: &'static str,
-    },
-    ReplyQuestion {
-        id: QuestionId,
-        answers: Vec<Vec<String>>,
-    },
-    RejectQuestion {
-        id: QuestionId,
-    },
-}
-
-/// Whether a session was looked at since the agent's process began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verified {
-    Yes,
-    No,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Out {
-    pub(super) happenings: Vec<Happening>,
-    pub(super) calls: Vec<Call>,
-}
-
-/// A session that can be sent to.
-#[derive(Debug)]
-pub(super) struct Prepared {
-    pub(super) session: String,
-    pub(super) new: Option<NewSession>,
-    /// What was said in audio attachments.
-    pub(super) heard: Vec<String>,
-}
-
-/// A conversation as the agent has it.
-#[derive(Debug)]
-pub(super) struct Look {
-    /// When it was begun: what was asked later is not in it.
-    pub(super) begun: Instant,
-    /// Asked before the messages, so that an idle session's messages are its last.
-    pub(super) status: wire::Status,
-    pub(super) messages: Vec<wire::MessageWithParts>,
-    pub(super) children: HashMap<String, Vec<wire::MessageWithParts>>,
-    pub(super) permissions: Vec<wire::PermissionRequest>,
-    pub(super) questions: Vec<wire::QuestionRequest>,
-}
 
 pub(super) struct Conversation {
     pub(super) channel: ChannelKey,
@@ -382,8 +303,12 @@ impl Conversation {
                     mark: Mark(running.mark.clone()),
                     model: running.model().cloned(),
                 });
+                // Idle may come before the reply does.
+                let again = std::mem::take(&mut running.look_again);
                 if canceled {
                     self.abort(Why::Cancel, out);
+                } else if again {
+                    self.look(Duration::ZERO, out);
                 }
             }
             // The agent never took it, so it may be sent to another session: once.
@@ -452,23 +377,16 @@ impl Conversation {
         }
     }
 
-    /// The stream is back: reads what was missed.
-    pub(super) fn found_stream(&mut self, out: &mut Out) {
-        let Some(session) = self.session.clone() else {
-            return;
-        };
-        if let Some(running) = &mut self.running
-            && matches!(running.phase, Phase::Running | Phase::Looking)
-        {
-            running.turn.tear();
-            running.phase = Phase::Looking;
-            running.look_again = false;
-            out.calls.push(Call::Look {
-                serial: running.serial,
-                session,
-                after: Duration::ZERO,
-            });
+    /// The stream is back: what to look at, if a turn runs.
+    pub(super) fn catch_up(&mut self) -> Option<(u64, String)> {
+        let session = self.session.clone()?;
+        let running = self.running.as_mut()?;
+        if !matches!(running.phase, Phase::Running | Phase::Looking) {
+            return None;
         }
+        running.phase = Phase::Looking;
+        running.look_again = false;
+        Some((running.serial, session))
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
@@ -565,6 +483,7 @@ impl Conversation {
             session: session.clone(),
             sending,
             model: running.model().cloned(),
+            forget: running.retired.iter().cloned().collect(),
             after,
         });
     }

@@ -92,7 +92,7 @@ impl Conversation {
     fn idle(&mut self, out: &mut Out) {
         match self.running.as_ref().map(|running| &running.phase) {
             Some(Phase::Running) => self.look(std::time::Duration::ZERO, out),
-            Some(Phase::Looking) => {
+            Some(Phase::Looking | Phase::Sending { .. }) => {
                 if let Some(running) = &mut self.running {
                     running.look_again = true;
                 }
