@@ -13,7 +13,7 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use testkit::hub::{Carrier, Hub, Way};
+use nacre_testkit::hub::{Carrier, Hub, Way};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::task::JoinSet;

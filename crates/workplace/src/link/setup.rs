@@ -109,7 +109,7 @@ impl Link {
     pub fn new(makings: Makings) -> (Self, Handle, Hears) {
         let (to_link, commands) = mpsc::channel(COMMANDS);
         let (adopt, adopted) = mpsc::channel(1);
-        let (hears, heard) = mpsc::channel(HEARD);
+        let (hears, ears) = mpsc::channel(HEARD);
         let (state, watched) = watch::channel(State {
             is_connected: false,
             connections: 0,
@@ -155,7 +155,7 @@ impl Link {
             adopted: adopt,
             state: watched,
         };
-        (this, handle, heard)
+        (this, handle, ears)
     }
 }
 

@@ -380,7 +380,7 @@ async fn has_room(outgoing: Option<mpsc::Sender<Outgoing>>) {
         Some(outgoing) => {
             // One that has ended says so to whoever listens.
             if outgoing.reserve().await.is_err() {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
         None => std::future::pending().await,

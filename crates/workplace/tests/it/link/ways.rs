@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use testkit::hub::{Carrier, Ended, Hub, Way};
+use testkit::hub::{Carrier, Ended, Hub, Manners, Way};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
@@ -103,25 +103,26 @@ async fn a_hub_that_dials_is_the_same_hub_and_a_newer_connection_replaces_the_ol
     let mut world = World::new();
     let runner = world.start_with(None);
     runner.say_title("kept until somebody comes").await;
+    let older = Hub::new(SESSION, 1);
+    older.behave(Manners {
+        withholds_acks: true,
+        ..Manners::default()
+    });
     let mut dials = JoinSet::new();
-    for _ in 0..2 {
+    for (times, hub) in [(1, older.clone()), (2, world.hub.clone())] {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
-        let hub = Hub::new(SESSION, 1);
-        world.hub = hub.clone();
-        dials.spawn(async move {
-            hub.serve(Carrier::new(theirs, Way::WebSocketClient).await)
-                .await
-        });
+        let carrier = Carrier::new(theirs, Way::WebSocketClient).await;
+        dials.spawn(async move { hub.serve(carrier).await });
         runner.handle.adopt(ours, Vec::new()).await.unwrap();
-        let times = runner.handle.state().connections + 1;
         soon(runner.connected(times)).await;
-        soon(runner.handle.drain()).await.unwrap();
+        soon(older.wait_until(|ledger| ledger.frames.len() == 1)).await;
     }
     let ended = soon(dials.join_next()).await.unwrap().unwrap();
     assert_eq!(ended, Ended::Said(Close::normal(Close::REPLACED)));
     runner.say_title("to the newer one").await;
     soon(runner.handle.drain()).await.unwrap();
-    assert_eq!(titles(&world.hub), ["to the newer one"]);
+    let expected = ["kept until somebody comes", "to the newer one"];
+    assert_eq!(titles(&world.hub), expected);
     assert!(!runner.is_over());
 }
 

@@ -292,7 +292,7 @@ pub(crate) fn types(frames: &[RunnerFrame]) -> Vec<String> {
 
 /// Waits for what has to come, and fails where it does not.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(600), what)
+    tokio::time::timeout(Duration::from_mins(10), what)
         .await
         .expect("it did not come about in ten minutes of test time")
 }
