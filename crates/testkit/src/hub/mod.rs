@@ -125,6 +125,12 @@ impl Hub {
         }
     }
 
+    /// With a ledger that survives it.
+    pub fn with_ledger(self, ledger: Ledger) -> Self {
+        self.inner().ledger = ledger;
+        self
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().expect("no holder of this lock panics")
     }

@@ -66,6 +66,7 @@ pub struct Link {
     pub(super) journal: Journal,
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) adopted: mpsc::Receiver<Connection>,
+    pub(super) end: mpsc::Receiver<oneshot::Sender<()>>,
     pub(super) hears: mpsc::Sender<wire::link::FromHub>,
     pub(super) state: watch::Sender<State>,
     pub(super) clock: Box<dyn Clock>,
@@ -109,6 +110,7 @@ impl Link {
     pub fn new(makings: Makings) -> (Self, Handle, Hears) {
         let (to_link, commands) = mpsc::channel(COMMANDS);
         let (adopt, adopted) = mpsc::channel(1);
+        let (ask_to_end, end) = mpsc::channel(1);
         let (hears, ears) = mpsc::channel(HEARD);
         let (state, watched) = watch::channel(State {
             is_connected: false,
@@ -122,6 +124,7 @@ impl Link {
             journal: makings.journal,
             commands,
             adopted,
+            end,
             hears,
             state,
             clock: makings.clock,
@@ -153,6 +156,7 @@ impl Link {
         let handle = Handle {
             commands: to_link,
             adopted: adopt,
+            end: ask_to_end,
             state: watched,
         };
         (this, handle, ears)

@@ -87,6 +87,8 @@ pub struct Journal {
     bytes: usize,
     records: usize,
     term: u64,
+    /// Our own frames up to this number were handed to some connection.
+    sent: u64,
     keeping: Keeping,
 }
 
@@ -206,6 +208,7 @@ impl Journal {
             bytes: 0,
             records: 0,
             term: 0,
+            sent: 0,
             keeping,
         }
     }
@@ -356,13 +359,21 @@ impl Journal {
         finding
     }
 
-    /// The hub has everything of that boot up to this number. Frames that it cannot have are not
+    /// What stands before the cursor is on its way, and the hub may say that it has it.
+    pub fn mark_sent(&mut self, cursor: Cursor) {
+        if cursor.serial == self.own().serial {
+            self.sent = self.sent.max(cursor.next.saturating_sub(1));
+        }
+    }
+
+    /// The hub has everything of that boot up to this number. A frame that was never sent is not
     /// forgotten, whatever it says.
     pub fn acknowledge(&mut self, boot: &str, seq: u64) {
         let Some(index) = self.logs.iter().position(|log| log.boot == boot) else {
             return;
         };
         let is_own = index + 1 == self.logs.len();
+        let seq = if is_own { seq.min(self.sent) } else { seq };
         let log = &mut self.logs[index];
         let mut spent = Vec::new();
         while log.first <= seq

@@ -28,6 +28,16 @@ fn open(disk: &Memory, boot: &str) -> (Journal, Vec<Finding>) {
     Journal::open(Box::new(disk.clone()), KEY, identity, limits())
 }
 
+/// Everything is sent, and the hub has it up to this number.
+fn acknowledge(journal: &mut Journal, boot: &str, seq: u64) {
+    let mut cursor = journal.start();
+    while let Some((_, next)) = journal.after(cursor) {
+        cursor = next;
+    }
+    journal.mark_sent(cursor);
+    journal.acknowledge(boot, seq);
+}
+
 fn title(text: &str) -> FromRunner {
     FromRunner::Title {
         title: text.to_owned(),
@@ -68,7 +78,7 @@ fn what_was_not_acknowledged_is_offered_by_the_next_boot_under_its_own_name() {
     for text in ["one", "two", "three"] {
         say(&mut first, text);
     }
-    first.acknowledge("b1", 1);
+    acknowledge(&mut first, "b1", 1);
     drop(first);
 
     let (mut second, findings) = open(&disk, "b2");
@@ -86,13 +96,23 @@ fn what_was_not_acknowledged_is_offered_by_the_next_boot_under_its_own_name() {
         "what the first boot forgot is on disk until its segment goes"
     );
     assert_eq!(second.offers().len(), 2);
-    second.acknowledge("b1", 3);
-    second.acknowledge("b2", 1);
+    acknowledge(&mut second, "b1", 3);
+    acknowledge(&mut second, "b2", 1);
     assert!(second.is_empty());
     drop(second);
 
     let (third, _) = open(&disk, "b3");
     assert_eq!(texts(&third), ["four"], "the hub says that it has that one");
+}
+
+#[test]
+fn a_frame_that_was_never_sent_cannot_be_acknowledged() {
+    let mut journal = Journal::in_memory(identity("s", "b"), limits());
+    say(&mut journal, "one");
+    journal.acknowledge("b", u64::MAX);
+    assert_eq!(texts(&journal), ["one"]);
+    acknowledge(&mut journal, "b", 1);
+    assert!(journal.is_empty());
 }
 
 #[test]
@@ -117,7 +137,7 @@ fn acknowledged_segments_are_deleted() {
         say(&mut journal, &format!("{n:0200}"));
     }
     assert!(disk.files().len() > 5);
-    journal.acknowledge("b1", 100);
+    acknowledge(&mut journal, "b1", 100);
     assert_eq!(disk.files().len(), 1);
     assert!(journal.is_empty());
 }
@@ -162,7 +182,7 @@ fn a_journal_fills_up_by_bytes_and_by_records() {
     assert_eq!(rooms[13], Room::Free);
     assert_eq!(rooms[14], Room::Tight);
     assert_eq!(journal.room(), Room::Full);
-    journal.acknowledge("b", 16);
+    acknowledge(&mut journal, "b", 16);
     assert_eq!(journal.room(), Room::Free);
 
     let mut journal = Journal::in_memory(identity("s", "b"), limits());
@@ -245,8 +265,8 @@ fn killed_at_any_step_it_loses_nothing_that_was_written_and_invents_nothing() {
                 let _ = sync.run();
             }
             if n == 10 {
-                journal.acknowledge("b0", 20);
-                journal.acknowledge("b1", 5);
+                acknowledge(&mut journal, "b0", 20);
+                acknowledge(&mut journal, "b1", 5);
             }
         }
         let was_killed = disk.with(|inner| inner.is_killed);
@@ -339,7 +359,7 @@ fn a_damaged_segment_is_reported_and_set_aside_when_its_good_part_has_arrived() 
     let (mut journal, findings) = open(&disk, "b2");
     assert_eq!(findings, [Finding::Damaged { segment: number }]);
     assert_eq!(texts(&journal), texts_before[..3]);
-    journal.acknowledge("b1", 3);
+    acknowledge(&mut journal, "b1", 3);
     assert_eq!(disk.aside(), [number]);
 }
 
@@ -477,7 +497,7 @@ mod on_a_real_disk {
         drop(journal);
         let (mut journal, findings) = open(&directory, "b2");
         assert_eq!((texts(&journal).len(), findings), (50, Vec::new()));
-        journal.acknowledge("b1", 50);
+        acknowledge(&mut journal, "b1", 50);
         let path = directory.path().join("state/journal");
         assert_eq!(fs_err::read_dir(path).unwrap().count(), 1);
     }

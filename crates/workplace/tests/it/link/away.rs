@@ -354,6 +354,31 @@ async fn shutting_down_says_goodbye_and_answers_whoever_waits() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_full_journal_does_not_keep_us_from_shutting_down_and_loses_nothing_by_it() {
+    let mut world = World::on_disk();
+    world.limits = Limits {
+        records: 40,
+        ..Limits::USUAL
+    };
+    world.road(Road::Closed);
+    let runner = world.start();
+    let speaker = runner.handle.clone();
+    let mut said = Vec::new();
+    // Beyond the journal's limit what is said waits in the queue.
+    for n in 0..100 {
+        speaker.say(title(&n.to_string())).await.unwrap();
+        said.push(n.to_string());
+    }
+    soon(runner.handle.shut_down()).await;
+    world.road(Road::Open);
+    world.limits = Limits::USUAL;
+    let next = world.start();
+    soon(next.connected(1)).await;
+    soon(next.handle.drain()).await.unwrap();
+    assert_eq!(titles(&world.hub), said);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_prompt_is_asked_about_after_a_reconnect() {
     let mut world = World::new();
     let runner = world.start();
