@@ -126,6 +126,7 @@ impl Hub {
     }
 
     /// With a ledger that survives it.
+    #[must_use]
     pub fn with_ledger(self, ledger: Ledger) -> Self {
         self.inner().ledger = ledger;
         self
