@@ -19,6 +19,8 @@
 
 mod boot;
 mod change;
+#[cfg(test)]
+mod examples;
 mod from_hub;
 mod from_runner;
 mod part;

@@ -220,12 +220,12 @@ mod tests {
     #[test]
     fn deltas_go_out_as_they_come_and_become_one_under_backlog() {
         let mut parts = Parts::default();
-        parts.passing(&delta(0, "mo"));
-        assert_eq!(parts.next(), Some(delta(0, "mo")));
-        parts.passing(&delta(2, "ther "));
-        parts.passing(&delta(7, "of "));
-        parts.passing(&delta(10, "pearl"));
-        assert_eq!(parts.next(), Some(delta(2, "ther of pearl")));
+        parts.passing(&delta(0, "a "));
+        assert_eq!(parts.next(), Some(delta(0, "a ")));
+        parts.passing(&delta(2, "string "));
+        parts.passing(&delta(9, "of "));
+        parts.passing(&delta(12, "pearls"));
+        assert_eq!(parts.next(), Some(delta(2, "string of pearls")));
         assert_eq!(parts.next(), None);
     }
 
