@@ -2,6 +2,8 @@
 //! connects, acknowledges what it hears and prints it, one JSON object a line. What it reads as JSON
 //! lines on standard input (`{"type": "prompt", …}`, the term is put on) it sends.
 //!
+//! With `--ledger FILE` it keeps there what it acknowledged, and knows it again.
+//!
 //! ```text
 //! nacre-hub --session ses_1 unix:/run/nacre/link         the link door
 //! nacre-hub --session ses_1 tcp:127.0.0.1:7071           runners dial it: ws://127.0.0.1:7071/
@@ -11,16 +13,17 @@
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
-use nacre_testkit::hub::{Carrier, Hub, Way};
+use nacre_testkit::hub::{Carrier, Hub, Ledger, Way};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use wire::link::FromHub;
 
-const USAGE: &str = "usage: nacre-hub [--session S] [--generation N] [--term N] [--token T] \
+const USAGE: &str = "usage: nacre-hub [--session S] [--generation N] [--term N] [--token T] [--ledger FILE] \
                      unix:PATH | tcp:ADDRESS | dial:ADDRESS/PATH";
 
 struct Options {
@@ -29,6 +32,7 @@ struct Options {
     term: u64,
     /// Sent to a runner that is dialled.
     token: String,
+    ledger: Option<String>,
     place: String,
 }
 
@@ -60,6 +64,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Option<Options> {
         generation: 1,
         term: 1,
         token: String::new(),
+        ledger: None,
         place: String::new(),
     };
     while let Some(arg) = args.next() {
@@ -68,6 +73,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Option<Options> {
             "--generation" => options.generation = args.next()?.parse().ok()?,
             "--term" => options.term = args.next()?.parse().ok()?,
             "--token" => options.token = args.next()?,
+            "--ledger" => options.ledger = Some(args.next()?),
             place if place.contains(':') && options.place.is_empty() => options.place = arg,
             _ => return None,
         }
@@ -76,8 +82,12 @@ fn options(mut args: impl Iterator<Item = String>) -> Option<Options> {
 }
 
 async fn run(options: Options) -> io::Result<()> {
-    complain("this is a double of a hub: it keeps nothing and decides nothing");
+    complain("this is a double of a hub: it decides nothing");
     let hub = Hub::new(&options.session, options.generation);
+    let hub = match &options.ledger {
+        Some(path) => hub.with_ledger(Ledger::open(Path::new(path))?),
+        None => hub,
+    };
     hub.set_term(options.term);
     let mut tasks = JoinSet::new();
     tasks.spawn(print(hub.clone()));

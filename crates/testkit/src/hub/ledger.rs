@@ -1,6 +1,8 @@
 //! What a hub has committed, and what it saw in passing.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use wire::link::{FromRunner, Offer, Part, PartContent, RunnerFrame};
@@ -27,6 +29,8 @@ pub struct Ledger {
     /// Frames that could not be read.
     pub unreadable: u64,
     seen: BTreeMap<String, u64>,
+    /// Where frames are committed to, one JSON line each.
+    file: Option<fs_err::File>,
     /// Text under way, by message and part. It is not committed.
     open: BTreeMap<(String, String), String>,
     /// Text that was closed.
@@ -43,6 +47,28 @@ pub enum Taken {
 }
 
 impl Ledger {
+    /// What is in the file, and everything from now on goes there.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut this = Self::default();
+        let kept = match fs_err::read_to_string(path) {
+            Ok(kept) => kept,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error),
+        };
+        for line in kept.lines() {
+            // The last one may not have come to its end, and was not acknowledged then.
+            if let Ok(committed) = serde_json::from_str(line) {
+                this.put(committed);
+            }
+        }
+        let file = fs_err::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)?;
+        this.file = Some(file);
+        Ok(this)
+    }
+
     /// How far it has the frames of a boot.
     pub fn seen(&self, boot: &str) -> Option<u64> {
         self.seen.get(boot).copied()
@@ -91,14 +117,32 @@ impl Ledger {
             self.gaps += 1;
             return Taken::Refused;
         }
-        *seen = seq;
-        self.settle(&frame.body);
-        self.frames.push(Committed {
+        let committed = Committed {
             boot: boot.to_owned(),
             seq,
             frame: frame.body.clone(),
-        });
+        };
+        if self.write(&committed).is_err() {
+            return Taken::Refused;
+        }
+        self.put(committed);
         Taken::Committed
+    }
+
+    fn write(&mut self, committed: &Committed) -> io::Result<()> {
+        let Some(file) = &mut self.file else {
+            return Ok(());
+        };
+        let mut line = serde_json::to_vec(committed)?;
+        line.push(b'\n');
+        file.write_all(&line)?;
+        file.sync_data()
+    }
+
+    fn put(&mut self, committed: Committed) {
+        self.seen.insert(committed.boot.clone(), committed.seq);
+        self.settle(&committed.frame);
+        self.frames.push(committed);
     }
 
     fn pass(&mut self, body: &FromRunner) {

@@ -8,7 +8,7 @@
 mod carry;
 mod ledger;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -33,6 +33,8 @@ pub struct Manners {
     pub cut_after: Option<Cut>,
     /// Acknowledges only so long after the commit.
     pub ack_delay: Duration,
+    /// Commits, and acknowledges only when it behaves again.
+    pub withholds_acks: bool,
     /// Says nothing at all: no hello, no acknowledgement, no pong.
     pub is_silent: bool,
     /// Says everything twice.
@@ -71,6 +73,8 @@ struct Inner {
     /// By the request's id: the same id has one effect.
     answered: HashMap<String, Option<Result<Value, Failed>>>,
     outbox: VecDeque<HubFrame>,
+    /// Acknowledgements that are due on the newest connection, by boot.
+    owed: BTreeMap<Option<String>, u64>,
     /// Which connection is the newest; older ones are replaced.
     newest: u64,
     /// Every frame that came, as it came.
@@ -110,6 +114,7 @@ impl Hub {
                 answers: Box::new(|_| Some(Ok(Value::Null))),
                 answered: HashMap::new(),
                 outbox: VecDeque::new(),
+                owed: BTreeMap::new(),
                 newest: 0,
                 heard: Vec::new(),
                 hellos: Vec::new(),
@@ -118,6 +123,13 @@ impl Hub {
             changed: Arc::new(watch::channel(0).0),
             outgoing: Arc::new(Notify::new()),
         }
+    }
+
+    /// With a ledger that survives it.
+    #[must_use]
+    pub fn with_ledger(self, ledger: Ledger) -> Self {
+        self.inner().ledger = ledger;
+        self
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -130,6 +142,7 @@ impl Hub {
 
     pub fn behave(&self, manners: Manners) {
         self.inner().manners = manners;
+        self.outgoing.notify_waiters();
     }
 
     /// Another owner: what this one says counts more.
@@ -231,6 +244,7 @@ impl Hub {
             let mut inner = self.inner();
             inner.newest += 1;
             inner.open += 1;
+            inner.owed.clear();
             inner.newest
         };
         self.outgoing.notify_waiters();
@@ -258,8 +272,8 @@ impl Hub {
                 return Ended::Replaced;
             }
             if boot.is_some() {
-                let waiting: Vec<HubFrame> = self.inner().outbox.drain(..).collect();
-                for frame in waiting {
+                let due = self.inner().due();
+                for frame in due {
                     if self.send(carrier, &frame).await.is_err() {
                         return Ended::Gone;
                     }
@@ -359,13 +373,27 @@ impl Hub {
             replies.push(say(FromHub::Result { id, ok, error }));
         }
         if let (Some(seq), Taken::Committed | Taken::Known) = (frame.seq, taken) {
-            replies.push(say(FromHub::Ack { seq, boot: owner }));
+            inner.owed.insert(owner, seq);
         }
         Ok(replies)
     }
 }
 
 impl Inner {
+    /// What is to be said now: acknowledgements of what is committed, then the rest.
+    fn due(&mut self) -> Vec<HubFrame> {
+        let mut due = Vec::new();
+        if !self.manners.withholds_acks && !self.manners.is_silent {
+            let owed = std::mem::take(&mut self.owed);
+            let acks = owed.into_iter();
+            due.extend(
+                acks.map(|(boot, seq)| HubFrame::new(self.term, FromHub::Ack { seq, boot })),
+            );
+        }
+        due.extend(self.outbox.drain(..));
+        due
+    }
+
     fn greet(&mut self, hello: &Hello) -> Result<Vec<HubFrame>, Ended> {
         self.hellos.push(hello.clone());
         if hello.session != self.session {

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Asked, Close, ErrorFrame, Image, ModelProvider, Part, PartContent, Reason};
+use super::{
+    Asked, ChangedFile, Close, DecidedBy, ErrorFrame, FileDiff, Image, ModelProvider, Outcome,
+    Part, PartContent, Permission, Question, Reason, Review,
+};
 
 /// Frames name their prompt and channel; nothing is said about "the active one".
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -335,95 +338,6 @@ pub struct UsageEntry {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Question {
-    pub question_id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prompt_id: Option<String>,
-    pub channel: String,
-    /// All of them are answered before the agent gets any.
-    pub items: Vec<QuestionItem>,
-    /// RFC 3339.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct QuestionItem {
-    #[serde(default)]
-    pub header: String,
-    pub text: String,
-    #[serde(default)]
-    pub options: Vec<Choice>,
-    #[serde(default)]
-    pub choose: Choose,
-    /// An answer may be none of the options.
-    #[serde(default)]
-    pub free_text: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Choice {
-    pub label: String,
-    #[serde(default)]
-    pub description: String,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Choose {
-    #[default]
-    One,
-    Several,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Permission {
-    pub id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prompt_id: Option<String>,
-    pub channel: String,
-    /// In the agent's own word: `bash`, `edit`, …
-    pub tool: String,
-    /// What it wants to do it to.
-    #[serde(default)]
-    pub targets: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Outcome {
-    /// One list for each item.
-    Answered {
-        answers: Vec<Vec<String>>,
-    },
-    Allowed,
-    Refused,
-    Expired,
-    /// The turn ended, or the agent forgot about it.
-    Gone,
-    #[serde(other)]
-    Unknown,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum DecidedBy {
-    Policy,
-    Person,
-    /// Time ran out, or the turn ended.
-    Nobody,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Tunnel {
     pub name: String,
     pub port: u16,
@@ -464,82 +378,6 @@ pub struct Port {
     pub service: Option<String>,
     #[serde(default)]
     pub exposed: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct ChangedFile {
-    pub path: String,
-    pub status: Change,
-    #[serde(default)]
-    pub added: u64,
-    #[serde(default)]
-    pub removed: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Change {
-    Added,
-    Modified,
-    Deleted,
-    #[serde(other)]
-    Unknown,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct FileDiff {
-    pub path: String,
-    pub status: Change,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub patch: Option<String>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Review {
-    pub summary: String,
-    pub files: Vec<FileFindings>,
-    pub counts: Counts,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct FileFindings {
-    pub path: String,
-    pub findings: Vec<Finding>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Finding {
-    pub severity: Severity,
-    pub title: String,
-    #[serde(default)]
-    pub detail: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    Critical,
-    Warning,
-    Suggestion,
-    Nitpick,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Counts {
-    pub critical: u64,
-    pub warning: u64,
-    pub suggestion: u64,
-    pub nitpick: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -18,10 +18,14 @@
 //! when it carries a request id. `schema/link-1.json` is what protocol 1 looks like; a test compares.
 
 mod boot;
+mod change;
+#[cfg(test)]
+mod examples;
 mod from_hub;
 mod from_runner;
 mod part;
 mod prompt;
+mod question;
 mod read;
 mod request;
 #[cfg(test)]
@@ -32,15 +36,15 @@ pub use boot::{
     Instruction, Kind, Mcp, McpTransport, Model, ModelProvider, Permissions, Persona, Policy, Repo,
     Service, Skill, SkillFile,
 };
+pub use change::{Change, ChangedFile, Counts, FileDiff, FileFindings, Finding, Review, Severity};
 pub use from_hub::{FromHub, GitRepo, GitVerb, HubHello, Seen};
 pub use from_runner::{
-    AgentStatus, Change, ChangedFile, Choice, Choose, Counts, DecidedBy, FileDiff, FileFindings,
-    Finding, FromRunner, Health, HealthKind, Hello, Offer, Outcome, Permission, Phase, PhaseState,
-    Port, PromptState, Question, QuestionItem, Review, ServiceState, Severity, Standing, Tunnel,
-    Usage, UsageEntry, WorkflowResult, WorkflowStatus,
+    AgentStatus, FromRunner, Health, HealthKind, Hello, Offer, Phase, PhaseState, Port,
+    PromptState, ServiceState, Standing, Tunnel, Usage, UsageEntry, WorkflowResult, WorkflowStatus,
 };
 pub use part::{Image, Part, PartContent, Reason, Tool, ToolState, Whence};
 pub use prompt::{Answer, Attachment, Author, Prompt, Source};
+pub use question::{Choice, Choose, DecidedBy, Outcome, Permission, Question, QuestionItem};
 pub use read::{Unreadable, Wrong, read, read_hub, read_runner, write};
 pub use request::{
     Action, ActionAnswer, ActionsCall, Asked, Call, EnvVariable, Failed, RequestEnvVariables,

@@ -28,6 +28,13 @@ pub struct Prompt {
     pub context: Option<String>,
 }
 
+impl Prompt {
+    /// Its attachments have to go by reference: the frame would be too long with them.
+    pub fn is_too_long_inline(&self) -> bool {
+        super::write(self).len() > super::MAX_INLINE
+    }
+}
+
 fn default_channel() -> String {
     super::DEFAULT_CHANNEL.to_owned()
 }

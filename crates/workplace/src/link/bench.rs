@@ -127,7 +127,7 @@ impl Hub {
         let mut this = Self {
             lines: BufReader::new(reader),
             line: Vec::new(),
-            writer: writer,
+            writer,
         };
         this.line().await?;
         let hello = FromHub::Hello(HubHello {

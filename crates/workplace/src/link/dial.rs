@@ -12,6 +12,10 @@ use tokio_tungstenite::tungstenite::http::{HeaderValue, Request, Uri};
 use tokio_tungstenite::tungstenite::{self, Error};
 use wire::workplace::LINK_DOOR;
 
+// Named for its cryptography, which the WebSocket library leaves to us.
+#[cfg(feature = "wss")]
+use rustls as _;
+
 use super::connection::{Connection, web_socket_config};
 use crate::hands::{Hands, HandsError};
 

@@ -17,6 +17,8 @@ use super::pending::{Answer, AskError};
 pub struct Handle {
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) adopted: mpsc::Sender<Connection>,
+    /// Apart from commands, which wait while the journal is full.
+    pub(super) end: mpsc::Sender<oneshot::Sender<()>>,
     pub(super) state: watch::Receiver<State>,
 }
 
@@ -33,7 +35,6 @@ pub(super) enum Command {
     },
     /// Answered when the hub has everything.
     Drain(oneshot::Sender<()>),
-    ShutDown(oneshot::Sender<()>),
 }
 
 /// Where the agent was when it asked.
@@ -149,7 +150,7 @@ impl Handle {
     /// stays in the journal.
     pub async fn shut_down(&self) {
         let (reply, done) = oneshot::channel();
-        if self.commands.send(Command::ShutDown(reply)).await.is_ok() {
+        if self.end.send(reply).await.is_ok() {
             let _ = done.await;
         }
     }

@@ -24,7 +24,7 @@ impl Clock for BootClock {
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(30);
 /// Silence for this long, with pings unanswered.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 /// After a thaw the other side is asked at once, and may be slow to wake.
 const AFTER_JUMP: Duration = Duration::from_secs(5);
 /// Waking so much later than asked is no slow machine: we were frozen.

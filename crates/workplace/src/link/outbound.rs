@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
-use wire::link::{Asked, FromRunner, Health, HealthKind, RunnerFrame};
+use wire::link::{Asked, FromRunner, Health, HealthKind, MAX_LINK_FRAME, RunnerFrame};
 
 use super::connection::Outgoing;
 use super::handle::{Command, SayError, Who};
@@ -93,7 +93,6 @@ impl Link {
                 reply,
             } => self.ask(kind, payload, who, reply),
             Command::Drain(reply) => self.drains.push(reply),
-            Command::ShutDown(reply) => self.begin_ending(Some(reply)),
         }
     }
 
@@ -143,11 +142,19 @@ impl Link {
             channel: who.channel,
             prompt_id: who.prompt_id,
         };
-        self.say(FromRunner::Request(asked));
+        if self.say(FromRunner::Request(asked)).is_none() {
+            let _ = reply.send(Err(AskError::TooLong(MAX_LINK_FRAME)));
+            return;
+        }
         self.pending.add(id, kind, self.clock.now(), reply);
     }
 
+    /// Takes up what has been said, however full the journal is, and then no more.
     pub(super) fn begin_ending(&mut self, reply: Option<oneshot::Sender<()>>) {
+        self.commands.close();
+        while let Ok(command) = self.commands.try_recv() {
+            self.take(command);
+        }
         self.pending.end();
         let until = self.clock.now() + GOODBYE;
         match &mut self.ending {
@@ -286,6 +293,7 @@ impl Link {
         while frames.len() < BATCH_FRAMES && bytes < BATCH_BYTES {
             let frame = match self.journal.after(live.cursor) {
                 Some((frame, cursor)) => {
+                    self.journal.mark_sent(cursor);
                     live.cursor = cursor;
                     frame
                 }

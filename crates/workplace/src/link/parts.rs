@@ -25,6 +25,8 @@ struct Open {
     text: String,
     /// How much of it this connection has carried. `None`: it does not know of the part.
     sent: Option<usize>,
+    /// Nothing more of it is held.
+    is_overgrown: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -76,11 +78,15 @@ impl Parts {
                     kind: Kind::Text,
                     text: String::new(),
                     sent: Some(0),
+                    is_overgrown: false,
                 });
                 self.open.last_mut().expect("it was pushed just now")
             }
         };
         let held = open.text.len() as u64;
+        if open.is_overgrown {
+            return;
+        }
         if offset > held {
             tracing::warn!(
                 part_id,
@@ -92,11 +98,18 @@ impl Parts {
         }
         // Something of it may be here already: said twice, it counts once.
         let repeated = usize::try_from(held - offset).unwrap_or(usize::MAX);
-        if let Some(new) = text.get(repeated..)
-            && open.text.len() + new.len() <= LONGEST
-        {
-            open.text.push_str(new);
+        let Some(new) = text.get(repeated..) else {
+            return;
+        };
+        if open.text.len() + new.len() > LONGEST {
+            tracing::warn!(
+                part_id,
+                "an open part is too long to be held; its end tells the rest"
+            );
+            open.is_overgrown = true;
+            return;
         }
+        open.text.push_str(new);
     }
 
     fn put(&mut self, part: &Part) {
@@ -116,6 +129,7 @@ impl Parts {
             kind,
             text: text.clone(),
             sent: None,
+            is_overgrown: false,
         });
     }
 
@@ -206,12 +220,12 @@ mod tests {
     #[test]
     fn deltas_go_out_as_they_come_and_become_one_under_backlog() {
         let mut parts = Parts::default();
-        parts.passing(&delta(0, "mo"));
-        assert_eq!(parts.next(), Some(delta(0, "mo")));
-        parts.passing(&delta(2, "ther "));
-        parts.passing(&delta(7, "of "));
-        parts.passing(&delta(10, "pearl"));
-        assert_eq!(parts.next(), Some(delta(2, "ther of pearl")));
+        parts.passing(&delta(0, "a "));
+        assert_eq!(parts.next(), Some(delta(0, "a ")));
+        parts.passing(&delta(2, "string "));
+        parts.passing(&delta(9, "of "));
+        parts.passing(&delta(12, "pearls"));
+        assert_eq!(parts.next(), Some(delta(2, "string of pearls")));
         assert_eq!(parts.next(), None);
     }
 
@@ -246,6 +260,16 @@ mod tests {
             part_id: "p".to_owned(),
         });
         assert!(!parts.has_unsent());
+    }
+
+    #[test]
+    fn a_text_without_end_is_not_held_without_end() {
+        let mut parts = Parts::default();
+        let piece = "x".repeat(1 << 20);
+        for n in 0..8 {
+            parts.passing(&delta(n << 20, &piece));
+        }
+        assert_eq!(parts.open[0].text.len(), LONGEST);
     }
 
     #[test]

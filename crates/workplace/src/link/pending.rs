@@ -10,7 +10,7 @@ use wire::link::Failed;
 /// An agent asks for one thing after another; this many at once are a flood.
 const MOST: usize = 256;
 /// An approval may take a while, not for ever.
-const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
@@ -72,9 +72,10 @@ impl Pending {
     }
 
     pub(super) fn answer(&mut self, id: &str, answer: Result<Value, Failed>) {
-        match self.waiting.remove(id) {
-            Some(waiting) => waiting.tell(answer.map_err(AskError::Failed)),
-            None => tracing::warn!(id, "an answer came too late, or to nothing; it is dropped"),
+        if let Some(waiting) = self.waiting.remove(id) {
+            waiting.tell(answer.map_err(AskError::Failed));
+        } else {
+            tracing::warn!(id, "an answer came too late, or to nothing; it is dropped");
         }
     }
 

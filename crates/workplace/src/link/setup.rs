@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +65,7 @@ pub struct Link {
     pub(super) journal: Journal,
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) adopted: mpsc::Receiver<Connection>,
+    pub(super) end: mpsc::Receiver<oneshot::Sender<()>>,
     pub(super) hears: mpsc::Sender<wire::link::FromHub>,
     pub(super) state: watch::Sender<State>,
     pub(super) clock: Box<dyn Clock>,
@@ -109,7 +109,8 @@ impl Link {
     pub fn new(makings: Makings) -> (Self, Handle, Hears) {
         let (to_link, commands) = mpsc::channel(COMMANDS);
         let (adopt, adopted) = mpsc::channel(1);
-        let (hears, heard) = mpsc::channel(HEARD);
+        let (ask_to_end, end) = mpsc::channel(1);
+        let (hears, ears) = mpsc::channel(HEARD);
         let (state, watched) = watch::channel(State {
             is_connected: false,
             connections: 0,
@@ -122,6 +123,7 @@ impl Link {
             journal: makings.journal,
             commands,
             adopted,
+            end,
             hears,
             state,
             clock: makings.clock,
@@ -148,14 +150,18 @@ impl Link {
             ending: None,
         };
         this.report(makings.findings);
+        if !this.journal.is_well() {
+            this.write_again_at = Some(now);
+        }
         // The first try is at once; the plan goes on from there.
         let _ = this.backoff.next();
         let handle = Handle {
             commands: to_link,
             adopted: adopt,
+            end: ask_to_end,
             state: watched,
         };
-        (this, handle, heard)
+        (this, handle, ears)
     }
 }
 
@@ -165,8 +171,6 @@ pub enum SetupError {
     NoSession,
     #[error("the order does not say how hub and runner find each other")]
     NoLink,
-    #[error("cannot make the journal's directory")]
-    Directory(#[source] io::Error),
 }
 
 /// The link that an order asks for. `state` is the directory that outlives the sandbox.
@@ -183,19 +187,12 @@ pub fn from_order(
     };
     let mut jitter = backoff::random();
     // A workplace that died and was started again within a boot numbers anew.
-    let boot = format!("{}.{:08x}", order.boot, jitter());
+    let boot = format!("{}.{:08x}{:08x}", order.boot, jitter(), jitter());
     let identity = Identity {
         session: session.clone(),
         boot: boot.clone(),
     };
-    let (journal, findings) = match &order.journal_key {
-        Some(key) => {
-            let directory =
-                Directory::open(&state.join("journal")).map_err(SetupError::Directory)?;
-            Journal::open(Box::new(directory), key.as_bytes(), identity, Limits::USUAL)
-        }
-        None => (Journal::in_memory(identity, Limits::USUAL), Vec::new()),
-    };
+    let (journal, findings) = journal(order.journal_key.as_deref(), state, identity);
     Ok(Link::new(Makings {
         me: Me {
             session,
@@ -208,4 +205,21 @@ pub fn from_order(
         clock: Box::new(BootClock),
         jitter: Dice(jitter),
     }))
+}
+
+/// Whoever is root inside can spoil the directory; that costs what would lie in it, not the link.
+fn journal(key: Option<&str>, state: &Path, identity: Identity) -> (Journal, Vec<Finding>) {
+    let Some(key) = key else {
+        return (Journal::in_memory(identity, Limits::USUAL), Vec::new());
+    };
+    match Directory::open(&state.join("journal")) {
+        Ok(directory) => {
+            Journal::open(Box::new(directory), key.as_bytes(), identity, Limits::USUAL)
+        }
+        Err(error) => {
+            let reason = error.to_string();
+            let findings = vec![Finding::Unwritable { reason }];
+            (Journal::in_memory(identity, Limits::USUAL), findings)
+        }
+    }
 }

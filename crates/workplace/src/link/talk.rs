@@ -192,9 +192,10 @@ impl Link {
     }
 
     fn refuse(&mut self, unreadable: &Unreadable) {
-        match unreadable.answer() {
-            Some(answer) => self.remark(FromRunner::Error(answer)),
-            None => tracing::warn!(frame = unreadable.frame, "an unknown frame is ignored"),
+        if let Some(answer) = unreadable.answer() {
+            self.remark(FromRunner::Error(answer));
+        } else {
+            tracing::warn!(frame = unreadable.frame, "an unknown frame is ignored");
         }
     }
 

@@ -58,6 +58,7 @@ enum Event {
     Adopted(Connection),
     Dialled(Result<Connection, DialError>),
     Said(Option<Command>),
+    MustEnd(oneshot::Sender<()>),
     Synced(std::io::Result<()>),
     Retired,
     Woke,
@@ -95,6 +96,7 @@ impl Link {
             () = has_room(outgoing) => Event::HasRoom,
             Some(connection) = self.adopted.recv() => Event::Adopted(connection),
             dialled = dialled(&mut self.away) => Event::Dialled(dialled),
+            Some(reply) = self.end.recv() => Event::MustEnd(reply),
             command = self.commands.recv(), if takes_commands => Event::Said(command),
             synced = synced(&mut self.syncing) => Event::Synced(synced),
             () = retired(&mut self.retiring) => Event::Retired,
@@ -140,6 +142,7 @@ impl Link {
                 self.away = Away::Until(now + self.backoff.next());
             }
             Event::Said(command) => self.take_up(command),
+            Event::MustEnd(reply) => self.begin_ending(Some(reply)),
             Event::Synced(synced) => self.synced(synced, now),
             Event::Retired => self.retiring = None,
             Event::HasRoom | Event::Woke => {}
@@ -380,7 +383,7 @@ async fn has_room(outgoing: Option<mpsc::Sender<Outgoing>>) {
         Some(outgoing) => {
             // One that has ended says so to whoever listens.
             if outgoing.reserve().await.is_err() {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
         None => std::future::pending().await,

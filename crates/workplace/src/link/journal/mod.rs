@@ -15,22 +15,24 @@
 //! it was written is set aside and reported.
 
 mod disk;
+mod finding;
+mod recover;
 mod seal;
 mod segment;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::Value;
 use wire::link::{FromRunner, MAX_LINK_FRAME, Offer, RunnerFrame};
 
 pub use disk::{Directory, Disk, Tail};
-use segment::{End, Header, Note, Segment, Unusable, Writer};
+pub use finding::Finding;
+use segment::{Header, Note, Writer};
 
 /// How much may wait for the hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +57,6 @@ impl Limits {
     }
 }
 
-/// More files than a full journal has are not ours.
-const MOST_SEGMENTS: usize = 256;
 /// What a frame costs besides its bytes.
 const OVERHEAD: usize = 64;
 
@@ -75,59 +75,6 @@ pub struct Identity {
     pub boot: String,
 }
 
-/// Something to be told about a journal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
-    /// Set aside: it is not as it was written.
-    Damaged {
-        segment: u64,
-    },
-    /// Set aside: nothing in it can be proved to be ours.
-    Forged {
-        segment: u64,
-    },
-    /// Frames between this segment and the one before it are gone; it is set aside.
-    Gap {
-        segment: u64,
-    },
-    Unreadable {
-        segment: u64,
-        reason: String,
-    },
-    Unwritable {
-        reason: String,
-    },
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Damaged { segment } => write!(
-                f,
-                "segment {segment} of the journal is damaged; what stands before the damage is sent, the file is set aside"
-            ),
-            Self::Forged { segment } => write!(
-                f,
-                "segment {segment} of the journal was not written by this session; it is set aside"
-            ),
-            Self::Gap { segment } => write!(
-                f,
-                "frames before segment {segment} of the journal are missing; it is set aside"
-            ),
-            Self::Unreadable { segment, reason } => {
-                write!(
-                    f,
-                    "segment {segment} of the journal cannot be read: {reason}"
-                )
-            }
-            Self::Unwritable { reason } => write!(
-                f,
-                "the journal cannot be written, and what is said now is kept in memory alone: {reason}"
-            ),
-        }
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a frame has at most {MAX_LINK_FRAME} bytes; this one has {0}")]
 pub struct TooLong(pub usize);
@@ -140,6 +87,8 @@ pub struct Journal {
     bytes: usize,
     records: usize,
     term: u64,
+    /// Our own frames up to this number were handed to some connection.
+    sent: u64,
     keeping: Keeping,
 }
 
@@ -259,6 +208,7 @@ impl Journal {
             bytes: 0,
             records: 0,
             term: 0,
+            sent: 0,
             keeping,
         }
     }
@@ -409,13 +359,21 @@ impl Journal {
         finding
     }
 
-    /// The hub has everything of that boot up to this number. Frames that it cannot have are not
+    /// What stands before the cursor is on its way, and the hub may say that it has it.
+    pub fn mark_sent(&mut self, cursor: Cursor) {
+        if cursor.serial == self.own().serial {
+            self.sent = self.sent.max(cursor.next.saturating_sub(1));
+        }
+    }
+
+    /// The hub has everything of that boot up to this number. A frame that was never sent is not
     /// forgotten, whatever it says.
     pub fn acknowledge(&mut self, boot: &str, seq: u64) {
         let Some(index) = self.logs.iter().position(|log| log.boot == boot) else {
             return;
         };
         let is_own = index + 1 == self.logs.len();
+        let seq = if is_own { seq.min(self.sent) } else { seq };
         let log = &mut self.logs[index];
         let mut spent = Vec::new();
         while log.first <= seq
@@ -577,35 +535,6 @@ impl Journal {
             }
         }
     }
-
-    /// Takes in what is on disk.
-    fn load(&mut self) -> Vec<Finding> {
-        let Keeping::OnDisk(on_disk) = &mut self.keeping else {
-            return Vec::new();
-        };
-        let mut findings = Vec::new();
-        let read = on_disk.read_all(&self.identity.session, self.limits, &mut findings);
-        let own = self.logs.pop_back();
-        for (serial, segments) in (0..).zip(read) {
-            let term = segments.iter().map(|segment| segment.note.term).max();
-            self.term = self.term.max(term.unwrap_or(0));
-            let (log, gaps) = Log::assemble(serial, segments);
-            for segment in gaps {
-                findings.push(Finding::Gap { segment });
-                let _ = on_disk.disk.set_aside(segment);
-            }
-            self.records += log.frames.len();
-            self.bytes += log
-                .frames
-                .iter()
-                .map(|frame| frame.len() + OVERHEAD)
-                .sum::<usize>();
-            self.logs.push_back(log);
-        }
-        let serial = self.logs.back().map_or(0, |log| log.serial + 1);
-        self.logs.extend(own.map(|own| Log { serial, ..own }));
-        findings
-    }
 }
 
 impl OnDisk {
@@ -620,64 +549,6 @@ impl OnDisk {
         if !is_marked {
             self.unsynced.push(Arc::clone(&active.tail));
         }
-    }
-
-    /// All segments that can be trusted, by boot, the oldest boot first. Others are put away.
-    fn read_all(
-        &mut self,
-        session: &str,
-        limits: Limits,
-        findings: &mut Vec<Finding>,
-    ) -> Vec<Vec<Segment>> {
-        let numbers = match self.disk.numbers() {
-            Ok(numbers) => numbers,
-            Err(error) => {
-                let reason = error.to_string();
-                findings.push(Finding::Unreadable { segment: 0, reason });
-                return Vec::new();
-            }
-        };
-        // One that nobody could have reached by counting must not end the counting.
-        let plausible = numbers.iter().copied().filter(|n| *n < u64::MAX / 2);
-        self.next_number = plausible.max().map_or(1, |highest| highest + 1);
-        let mut boots: BTreeMap<u64, Vec<Segment>> = BTreeMap::new();
-        let mut first_of: BTreeMap<String, u64> = BTreeMap::new();
-        for (place, number) in numbers.into_iter().enumerate() {
-            if place >= MOST_SEGMENTS {
-                findings.push(Finding::Forged { segment: number });
-                let _ = self.disk.set_aside(number);
-                continue;
-            }
-            let bytes = match self.disk.read(number, limits.longest_segment()) {
-                Ok(bytes) => bytes,
-                Err(error) => {
-                    let reason = error.to_string();
-                    let segment = number;
-                    findings.push(Finding::Unreadable { segment, reason });
-                    let _ = self.disk.set_aside(number);
-                    continue;
-                }
-            };
-            match segment::read(&bytes, &self.key, session, number) {
-                Ok(segment) => {
-                    if segment.end == End::Damaged {
-                        findings.push(Finding::Damaged { segment: number });
-                    }
-                    let first = *first_of
-                        .entry(segment.header.boot.clone())
-                        .or_insert(number);
-                    boots.entry(first).or_default().push(segment);
-                }
-                Err(Unusable::OtherSession | Unusable::Unbegun) => {
-                    let _ = self.disk.remove(number);
-                }
-                Err(Unusable::Forged) => {
-                    findings.push(Finding::Forged { segment: number });
-                    let _ = self.disk.set_aside(number);
-                }
-            }
-        }
-        boots.into_values().collect()
     }
 }
 
@@ -696,70 +567,13 @@ impl Log {
     fn end(&self) -> u64 {
         self.first + self.frames.len() as u64
     }
-
-    /// From the segments of one earlier boot, as far as no frame is missing between them. Returns
-    /// the numbers of those after a gap, too.
-    fn assemble(serial: u64, segments: Vec<Segment>) -> (Self, Vec<u64>) {
-        let boot = segments
-            .first()
-            .map_or_else(String::new, |segment| segment.header.boot.clone());
-        let mut log = Self::new(serial, boot);
-        let mut expected = None;
-        let mut gaps = Vec::new();
-        for segment in segments {
-            let number = segment.header.number;
-            let when_spent = match segment.end {
-                End::Whole | End::Torn => WhenSpent::Remove,
-                End::Damaged => WhenSpent::SetAside,
-            };
-            let mut is_whole = true;
-            for (seq, frame) in segment.frames {
-                let next = *expected.get_or_insert(seq);
-                if !gaps.is_empty() || seq > next {
-                    is_whole = false;
-                    break;
-                }
-                // After a failed disk a new segment says again what the lost one may have said.
-                if seq < next {
-                    continue;
-                }
-                let Some(frame) = under_its_boot(&frame, &log.boot) else {
-                    is_whole = false;
-                    break;
-                };
-                if log.frames.is_empty() {
-                    log.first = seq;
-                }
-                log.frames.push_back(frame);
-                expected = Some(seq + 1);
-            }
-            if is_whole {
-                let last = expected.map_or(0, |next| next - 1);
-                log.segments.push_back(Kept {
-                    number,
-                    last,
-                    when_spent,
-                });
-            } else {
-                gaps.push(number);
-            }
-        }
-        (log, gaps)
-    }
-}
-
-/// The frame as it is sent for an earlier boot. Fields that we do not know are kept.
-fn under_its_boot(frame: &[u8], boot: &str) -> Option<Bytes> {
-    let mut fields: serde_json::Map<String, Value> = serde_json::from_slice(frame).ok()?;
-    fields.insert("from_boot".to_owned(), boot.into());
-    Some(wire::link::write(&fields).into())
 }
 
 fn salt() -> String {
     let mut bytes = [0; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .expect("the kernel has some bytes of randomness");
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{:032x}", u128::from_ne_bytes(bytes))
 }
 
 impl fmt::Debug for Journal {

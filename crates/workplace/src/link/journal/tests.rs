@@ -1,174 +1,12 @@
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+mod memory;
 
 use proptest::prelude::*;
 use wire::link::read_runner;
 
 use super::*;
+use memory::Memory;
 
 const KEY: &[u8] = b"a key that only the host knows";
-
-/// A disk in memory that remembers what a crash would leave, and can fail at any step.
-#[derive(Debug, Clone, Default)]
-struct Memory(Arc<Mutex<Inner>>);
-
-#[derive(Debug, Default)]
-struct Inner {
-    files: BTreeMap<u64, Vec<u8>>,
-    /// How much of each survives the machine.
-    synced: BTreeMap<u64, usize>,
-    aside: Vec<u64>,
-    /// Steps until the process is killed, in the middle of the one that is reached.
-    steps_left: Option<usize>,
-    is_killed: bool,
-    /// Appends fail, as on a full disk.
-    is_full: bool,
-}
-
-impl Memory {
-    fn with<T>(&self, work: impl FnOnce(&mut Inner) -> T) -> T {
-        work(&mut self.0.lock().unwrap())
-    }
-
-    fn killed_after(&self, steps: usize) {
-        self.with(|inner| inner.steps_left = Some(steps));
-    }
-
-    fn restarted(&self) {
-        self.with(|inner| {
-            inner.steps_left = None;
-            inner.is_killed = false;
-        });
-    }
-
-    /// What was not synced is gone.
-    fn lose_power(&self) {
-        self.with(|inner| {
-            let synced = inner.synced.clone();
-            inner.files.retain(|number, bytes| {
-                bytes.truncate(synced.get(number).copied().unwrap_or(0));
-                synced.contains_key(number)
-            });
-        });
-    }
-
-    fn damage(&self, number: u64, damage: impl FnOnce(&mut Vec<u8>)) {
-        self.with(|inner| damage(inner.files.get_mut(&number).unwrap()));
-    }
-
-    fn aside(&self) -> Vec<u64> {
-        self.with(|inner| inner.aside.clone())
-    }
-
-    fn files(&self) -> BTreeMap<u64, Vec<u8>> {
-        self.with(|inner| inner.files.clone())
-    }
-}
-
-impl Inner {
-    /// Whether this step happens: wholly, by half, or not at all.
-    fn step(&mut self) -> io::Result<Step> {
-        if self.is_killed {
-            return Err(io::Error::other("the process is dead"));
-        }
-        match &mut self.steps_left {
-            Some(0) => {
-                self.is_killed = true;
-                Ok(Step::Broken)
-            }
-            Some(left) => {
-                *left -= 1;
-                Ok(Step::Whole)
-            }
-            None => Ok(Step::Whole),
-        }
-    }
-}
-
-#[derive(PartialEq)]
-enum Step {
-    Whole,
-    Broken,
-}
-
-fn dead() -> io::Error {
-    io::Error::other("the process died here")
-}
-
-impl Disk for Memory {
-    fn numbers(&self) -> io::Result<Vec<u64>> {
-        Ok(self.with(|inner| inner.files.keys().copied().collect()))
-    }
-
-    fn read(&self, number: u64, limit: usize) -> io::Result<Vec<u8>> {
-        let bytes = self.with(|inner| inner.files.get(&number).cloned());
-        let bytes = bytes.ok_or_else(|| io::Error::other("no such file"))?;
-        if bytes.len() > limit {
-            return Err(io::Error::other("too long"));
-        }
-        Ok(bytes)
-    }
-
-    fn create(&self, number: u64) -> io::Result<Arc<dyn Tail>> {
-        self.with(|inner| {
-            let step = inner.step()?;
-            inner.files.insert(number, Vec::new());
-            if step == Step::Broken {
-                return Err(dead());
-            }
-            Ok(())
-        })?;
-        Ok(Arc::new(MemoryTail(self.clone(), number)))
-    }
-
-    fn remove(&self, number: u64) -> io::Result<()> {
-        self.with(|inner| {
-            if inner.step()? == Step::Broken {
-                return Err(dead());
-            }
-            inner.synced.remove(&number);
-            let removed = inner.files.remove(&number).map(drop);
-            removed.ok_or_else(|| io::Error::other("no such file"))
-        })
-    }
-
-    fn set_aside(&self, number: u64) -> io::Result<()> {
-        self.remove(number)?;
-        self.with(|inner| inner.aside.push(number));
-        Ok(())
-    }
-}
-
-#[derive(Debug)]
-struct MemoryTail(Memory, u64);
-
-impl Tail for MemoryTail {
-    fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        self.0.with(|inner| {
-            let step = inner.step()?;
-            let half = step == Step::Broken || inner.is_full;
-            let length = if half { bytes.len() / 2 } else { bytes.len() };
-            let file = inner.files.get_mut(&self.1);
-            let file = file.ok_or_else(|| io::Error::other("no such file"))?;
-            file.extend_from_slice(&bytes[..length]);
-            if half {
-                return Err(dead());
-            }
-            Ok(())
-        })
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.0.with(|inner| {
-            if inner.step()? == Step::Broken {
-                return Err(dead());
-            }
-            let length = inner.files.get(&self.1).map_or(0, Vec::len);
-            inner.synced.insert(self.1, length);
-            Ok(())
-        })
-    }
-}
 
 fn limits() -> Limits {
     Limits {
@@ -188,6 +26,16 @@ fn identity(session: &str, boot: &str) -> Identity {
 fn open(disk: &Memory, boot: &str) -> (Journal, Vec<Finding>) {
     let identity = identity("ses_1", boot);
     Journal::open(Box::new(disk.clone()), KEY, identity, limits())
+}
+
+/// Everything is sent, and the hub has it up to this number.
+fn acknowledge(journal: &mut Journal, boot: &str, seq: u64) {
+    let mut cursor = journal.start();
+    while let Some((_, next)) = journal.after(cursor) {
+        cursor = next;
+    }
+    journal.mark_sent(cursor);
+    journal.acknowledge(boot, seq);
 }
 
 fn title(text: &str) -> FromRunner {
@@ -230,7 +78,7 @@ fn what_was_not_acknowledged_is_offered_by_the_next_boot_under_its_own_name() {
     for text in ["one", "two", "three"] {
         say(&mut first, text);
     }
-    first.acknowledge("b1", 1);
+    acknowledge(&mut first, "b1", 1);
     drop(first);
 
     let (mut second, findings) = open(&disk, "b2");
@@ -248,13 +96,23 @@ fn what_was_not_acknowledged_is_offered_by_the_next_boot_under_its_own_name() {
         "what the first boot forgot is on disk until its segment goes"
     );
     assert_eq!(second.offers().len(), 2);
-    second.acknowledge("b1", 3);
-    second.acknowledge("b2", 1);
+    acknowledge(&mut second, "b1", 3);
+    acknowledge(&mut second, "b2", 1);
     assert!(second.is_empty());
     drop(second);
 
     let (third, _) = open(&disk, "b3");
     assert_eq!(texts(&third), ["four"], "the hub says that it has that one");
+}
+
+#[test]
+fn a_frame_that_was_never_sent_cannot_be_acknowledged() {
+    let mut journal = Journal::in_memory(identity("s", "b"), limits());
+    say(&mut journal, "one");
+    journal.acknowledge("b", u64::MAX);
+    assert_eq!(texts(&journal), ["one"]);
+    acknowledge(&mut journal, "b", 1);
+    assert!(journal.is_empty());
 }
 
 #[test]
@@ -279,7 +137,7 @@ fn acknowledged_segments_are_deleted() {
         say(&mut journal, &format!("{n:0200}"));
     }
     assert!(disk.files().len() > 5);
-    journal.acknowledge("b1", 100);
+    acknowledge(&mut journal, "b1", 100);
     assert_eq!(disk.files().len(), 1);
     assert!(journal.is_empty());
 }
@@ -324,7 +182,7 @@ fn a_journal_fills_up_by_bytes_and_by_records() {
     assert_eq!(rooms[13], Room::Free);
     assert_eq!(rooms[14], Room::Tight);
     assert_eq!(journal.room(), Room::Full);
-    journal.acknowledge("b", 16);
+    acknowledge(&mut journal, "b", 16);
     assert_eq!(journal.room(), Room::Free);
 
     let mut journal = Journal::in_memory(identity("s", "b"), limits());
@@ -407,8 +265,8 @@ fn killed_at_any_step_it_loses_nothing_that_was_written_and_invents_nothing() {
                 let _ = sync.run();
             }
             if n == 10 {
-                journal.acknowledge("b0", 20);
-                journal.acknowledge("b1", 5);
+                acknowledge(&mut journal, "b0", 20);
+                acknowledge(&mut journal, "b1", 5);
             }
         }
         let was_killed = disk.with(|inner| inner.is_killed);
@@ -501,7 +359,7 @@ fn a_damaged_segment_is_reported_and_set_aside_when_its_good_part_has_arrived() 
     let (mut journal, findings) = open(&disk, "b2");
     assert_eq!(findings, [Finding::Damaged { segment: number }]);
     assert_eq!(texts(&journal), texts_before[..3]);
-    journal.acknowledge("b1", 3);
+    acknowledge(&mut journal, "b1", 3);
     assert_eq!(disk.aside(), [number]);
 }
 
@@ -639,7 +497,7 @@ mod on_a_real_disk {
         drop(journal);
         let (mut journal, findings) = open(&directory, "b2");
         assert_eq!((texts(&journal).len(), findings), (50, Vec::new()));
-        journal.acknowledge("b1", 50);
+        acknowledge(&mut journal, "b1", 50);
         let path = directory.path().join("state/journal");
         assert_eq!(fs_err::read_dir(path).unwrap().count(), 1);
     }

@@ -36,16 +36,16 @@ async fn cut_a_hundred_times(mut world: World, seed: u64) {
             .await
             .unwrap();
         text.push_str(&piece);
-        if random.next_u32() % 10 == 0 {
+        if random.next_u32().is_multiple_of(10) {
             runner.say_title(&n.to_string()).await;
         }
-        if random.next_u32() % 50 == 0 {
+        if random.next_u32().is_multiple_of(50) {
             runner.handle.say(whole_part(&part, &text)).await.unwrap();
             texts.push((part, std::mem::take(&mut text)));
         }
         if n % 100 == 50 {
             cuts += 1;
-            let when = if random.next_u32() % 2 == 0 {
+            let when = if random.next_u32().is_multiple_of(2) {
                 When::BeforeCommit
             } else {
                 When::AfterCommit

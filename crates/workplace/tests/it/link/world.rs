@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use wire::link::{FromRunner, Part, PartContent, Prompt, RunnerFrame};
-use workplace::link::journal::{Directory, Identity, Journal, Limits};
+use workplace::link::journal::{Directory, Disk, Identity, Journal, Limits};
 use workplace::link::{
     Clock, Connection, Dial, DialError, Dialling, Dice, Handle, Hears, Link, Makings, Me,
 };
@@ -85,6 +85,8 @@ pub(crate) struct World {
     tasks: JoinSet<()>,
     pub(crate) limits: Limits,
     pub(crate) disk: Option<Utf8TempDir>,
+    /// In place of that directory.
+    pub(crate) make_disk: Option<Box<dyn Fn() -> Box<dyn Disk>>>,
     boots: u32,
 }
 
@@ -138,6 +140,7 @@ impl World {
             tasks: JoinSet::new(),
             limits: Limits::USUAL,
             disk: None,
+            make_disk: None,
             boots: 0,
         };
         this.serve();
@@ -198,11 +201,16 @@ impl World {
             session: SESSION.to_owned(),
             boot: boot.clone(),
         };
-        let (journal, findings) = match &self.disk {
-            Some(disk) => {
+        let disk: Option<Box<dyn Disk>> = match (&self.make_disk, &self.disk) {
+            (Some(make_disk), _) => Some(make_disk()),
+            (None, Some(disk)) => {
                 let directory = Directory::open(Path::new(disk.path().as_str())).unwrap();
-                Journal::open(Box::new(directory), KEY, identity, self.limits)
+                Some(Box::new(directory))
             }
+            (None, None) => None,
+        };
+        let (journal, findings) = match disk {
+            Some(disk) => Journal::open(disk, KEY, identity, self.limits),
             None => (Journal::in_memory(identity, self.limits), Vec::new()),
         };
         let (link, handle, hears) = Link::new(Makings {
@@ -292,7 +300,7 @@ pub(crate) fn types(frames: &[RunnerFrame]) -> Vec<String> {
 
 /// Waits for what has to come, and fails where it does not.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(600), what)
+    tokio::time::timeout(Duration::from_mins(10), what)
         .await
         .expect("it did not come about in ten minutes of test time")
 }
