@@ -1,7 +1,7 @@
 //! One request's way through the gateway: what it asks for, who asks, whether a page of ours does,
 //! and then to the backend and back.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -32,6 +32,7 @@ use super::{Gateway, Notice, headers, random};
 pub(super) struct Visit {
     gateway: Rc<Gateway>,
     peer: IpAddr,
+    is_admitted: Cell<bool>,
     /// What becomes of the connection once its handshake is done.
     next: RefCell<Option<Next>>,
 }
@@ -61,12 +62,17 @@ struct Allowed {
 
 impl Visit {
     pub(super) fn new(gateway: Rc<Gateway>, peer: IpAddr) -> Self {
-        let next = RefCell::default();
         Self {
             gateway,
             peer,
-            next,
+            is_admitted: Cell::new(false),
+            next: RefCell::default(),
         }
+    }
+
+    /// Whether a request on it was let in.
+    pub(super) fn is_admitted(&self) -> bool {
+        self.is_admitted.get()
     }
 
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Answered {
@@ -166,9 +172,10 @@ impl Visit {
         let admitted = if is_link {
             guard.admit_link(bearer, now)
         } else {
-            guard.admit(shown, now, random())
+            guard.admit(shown, now, random)
         };
         let admitted = admitted.map_err(|denied| self.denied(denied, &target.path))?;
+        self.is_admitted.set(true);
         let is_upgrade = headers::is_upgrade(&parts.headers) && parts.version == Version::HTTP_11;
         let is_state_changing =
             !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
@@ -251,6 +258,10 @@ impl Visit {
         self.prepare(&mut parts.headers, port, &prefix, authorization);
         let request = self.request(parts, body, &allowed.target.address_at(&path))?;
         let response = self.send(port, request, self.gateway.limits.answer).await?;
+        if response.status().is_informational() {
+            // A switch that nobody asked for.
+            return Err(refusal(StatusCode::BAD_GATEWAY, "The backend is confused"));
+        }
         let (mut parts, body) = response.into_parts();
         headers::drop_hop_by_hop(&mut parts.headers);
         headers::drop_set_of_our_cookie(&mut parts.headers);
