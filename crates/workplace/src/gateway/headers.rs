@@ -54,6 +54,11 @@ pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
     says(header::CONNECTION, b"upgrade") && says(header::UPGRADE, b"websocket")
 }
 
+pub(super) fn put_upgrade(headers: &mut HeaderMap) {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+}
+
 /// The words of a list, without the space around them.
 pub(super) fn words(value: &HeaderValue) -> impl Iterator<Item = &[u8]> {
     value

@@ -18,7 +18,7 @@
 //! routes ── where it leads, by whole segments
 //! guard ─── cookie, else code, else bearer ── 401, 429
 //! headers ─ of another origin: no upgrade, no change by cookie ── 403
-//! visit ─── ours taken off, forwarded-* put on ── backends ── answer, redirects under the prefix
+//! forward ─ ours taken off, forwarded-* put on ── backends ── answer, redirects under the prefix
 //!             └─ upgrade: two byte streams joined ── socket
 //! ```
 //!
@@ -30,6 +30,7 @@
 
 mod answer;
 mod backends;
+mod forward;
 mod guard;
 mod headers;
 mod patience;
