@@ -17,8 +17,6 @@ pub enum Audience {
     Gateway,
     /// The hub's end of the link.
     Link,
-    /// The development tools' port.
-    Devtools,
 }
 
 impl Audience {
@@ -26,7 +24,6 @@ impl Audience {
         match self {
             Self::Gateway => "gateway",
             Self::Link => "link",
-            Self::Devtools => "devtools",
         }
     }
 }
