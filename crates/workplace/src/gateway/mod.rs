@@ -56,6 +56,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use model::{Clock, Timestamp};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 
 pub use guard::Access;
 pub use routes::{Handler, Route, To};
@@ -229,6 +230,8 @@ impl Gateway {
     pub async fn serve(self: Rc<Self>, listener: TcpListener) -> Infallible {
         let mut visits = Visits::new(self.limits.connections);
         let mut sweep = tokio::time::interval(SWEEP);
+        // A sandbox that was frozen for a day has not missed thousands.
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 accepted = listener.accept() => match accepted {

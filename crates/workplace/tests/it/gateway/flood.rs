@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use workplace::gateway::{Limits, Notice};
+use workplace::tunnels::Protocol;
 
 use super::ask::{HOST, raw};
 use super::world::{Setup, World, with, with_gateway};
@@ -121,6 +122,33 @@ fn a_client_that_does_not_read_its_answer_is_left() {
             assert!(read < 64 << 20, "it went on");
         }
         assert_alive(&world).await;
+    });
+}
+
+#[test]
+fn a_body_that_the_backend_does_not_read_is_held_back() {
+    with_gateway(async |world| {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        world
+            .tunnels
+            .register("deaf", port, Protocol::Http)
+            .unwrap();
+        let mut stream = TcpStream::connect(world.address).await.unwrap();
+        let head = format!(
+            "POST /t/deaf/ HTTP/1.1\r\nhost: {HOST}\r\nauthorization: Bearer {}\r\n\
+             content-length: 1000000000\r\n\r\n",
+            world.token()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let _deaf = listener.accept().await.unwrap();
+        let piece = vec![0; 1 << 20];
+        let mut sent = 0;
+        let limit = Duration::from_millis(500);
+        while let Ok(written) = tokio::time::timeout(limit, stream.write(&piece)).await {
+            sent += written.unwrap();
+            assert!(sent < 64 << 20, "the gateway takes it all");
+        }
     });
 }
 

@@ -301,6 +301,27 @@ fn a_request_streams_to_the_backend_before_it_is_whole() {
 }
 
 #[test]
+fn a_client_that_asks_first_is_told_to_go_on() {
+    with_gateway(async |world| {
+        let mut client = TcpStream::connect(world.address).await.unwrap();
+        let head = format!(
+            "POST /vscode/ HTTP/1.1\r\nhost: {HOST}\r\nauthorization: Bearer {}\r\n\
+             expect: 100-continue\r\ncontent-length: 4\r\nconnection: close\r\n\r\n",
+            world.token()
+        );
+        client.write_all(head.as_bytes()).await.unwrap();
+        let mut told = [0; 25];
+        client.read_exact(&mut told).await.unwrap();
+        assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+        client.write_all(b"body").await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.contains(r#""body":"body""#), "{answer}");
+        assert!(!answer.contains("expect"), "{answer}");
+    });
+}
+
+#[test]
 fn a_backend_that_is_down_is_a_bad_gateway_and_comes_back() {
     with_gateway(async |world| {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
