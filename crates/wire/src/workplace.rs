@@ -133,6 +133,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_tunnel_leads_to_a_port_that_we_promised_to_keep() {
+        for port in [
+            3128, 4000, 4001, 4002, 4003, 4096, 5900, 6080, 8765, 9000, 20000,
+        ] {
+            assert!(OUR_PORTS.contains(&port), "{port}");
+        }
+    }
+
+    #[test]
     fn an_order_shows_no_secret() {
         let order = Order {
             sandbox: "s".to_owned(),

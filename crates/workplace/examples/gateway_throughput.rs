@@ -5,7 +5,8 @@
 //! cargo run --release -p nacre-workplace --example gateway_throughput [CADDY] [NGINX]
 //! ```
 //!
-//! The arguments are programs; those that are not there are left out.
+//! The arguments are programs; those that are not there are left out. Client, backend and proxy take
+//! the processor from each other where there are few: so what the gateway itself used is said too.
 
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,6 +22,7 @@ use hyper::body::Incoming;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use model::{Clock as _, SystemClock};
+use rustix::thread::Pid;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinSet, LocalSet};
@@ -54,8 +56,10 @@ impl Drop for Program {
 }
 
 fn main() -> io::Result<()> {
-    let backend = start(serve_backend)?;
-    let gateway = start(move |listener| serve_gateway(listener, backend.port()))?;
+    let (backend, _) = start("backend", serve_backend)?;
+    let (gateway, thread) = start("gateway", move |listener| {
+        serve_gateway(listener, backend.port())
+    })?;
     let mut programs = std::env::args().skip(1);
     let directory = camino_tempfile::tempdir()?;
     let mut ways = vec![
@@ -84,7 +88,7 @@ fn main() -> io::Result<()> {
         let address = free()?;
         let file = directory.path().join("nginx.conf");
         let text = format!(
-            "daemon off; pid {dir}/pid; error_log stderr crit; worker_processes 1;\n\
+            "daemon off; master_process off; pid {dir}/pid; error_log stderr crit;\n\
              events {{}}\nhttp {{ access_log off;\n\
              upstream backend {{ server {backend}; keepalive 32; }}\n\
              server {{ listen {address}; keepalive_requests 1000000000;\n\
@@ -109,14 +113,17 @@ fn main() -> io::Result<()> {
     let mut out = io::stdout();
     for size in SIZES {
         for clients in CLIENTS {
-            let rates = measure(&ways, size, clients)?;
-            for (way, rate) in ways.iter().zip(&rates) {
-                let ratio = rate / rates[0];
-                let name = way.name;
-                writeln!(
-                    out,
-                    "{size:>6} B  {clients:>2} clients  {name:<8} {rate:>9.0}/s  {ratio:.2}"
-                )?;
+            let before = used(thread)?;
+            let outcomes = measure(&ways, size, clients)?;
+            let cost = (used(thread)? - before) / f64::from(outcomes[1].requests);
+            writeln!(
+                out,
+                "{size} bytes, {clients} clients; gateway uses {cost:.0} us each"
+            )?;
+            let direct = outcomes[0].median();
+            for (way, outcome) in ways.iter().zip(&outcomes) {
+                let (name, rate) = (way.name, outcome.median());
+                writeln!(out, "  {name:<8} {rate:>7.0}/s  {:.2}", rate / direct)?;
             }
         }
     }
@@ -139,39 +146,68 @@ fn way(
     }
 }
 
-/// Requests in a second by each way: the median of rounds that take turns.
-fn measure(ways: &[Way], size: usize, clients: usize) -> io::Result<Vec<f64>> {
+/// Microseconds of processor that a thread has had.
+fn used(thread: Pid) -> io::Result<f64> {
+    let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
+    let text = fs_err::read_to_string(path)?;
+    let nanoseconds = text
+        .split(' ')
+        .next()
+        .and_then(|first| first.parse::<u64>().ok());
+    Ok(Duration::from_nanos(nanoseconds.unwrap_or(0)).as_secs_f64() * 1e6)
+}
+
+/// What a way did in all its rounds.
+#[derive(Default)]
+struct Outcome {
+    /// Requests in a second, for each round.
+    rates: Vec<f64>,
+    requests: u32,
+}
+
+impl Outcome {
+    fn median(&self) -> f64 {
+        let mut rates = self.rates.clone();
+        rates.sort_by(f64::total_cmp);
+        rates[rates.len() / 2]
+    }
+}
+
+/// The ways take turns, so that what else the machine does meets them all.
+fn measure(ways: &[Way], size: usize, clients: usize) -> io::Result<Vec<Outcome>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let mut rounds = vec![Vec::new(); ways.len()];
+    let mut outcomes: Vec<Outcome> = ways.iter().map(|_| Outcome::default()).collect();
     for _ in 0..ROUNDS {
-        for (way, rates) in ways.iter().zip(&mut rounds) {
-            rates.push(LocalSet::new().block_on(&runtime, load(way, size, clients))?);
+        for (way, outcome) in ways.iter().zip(&mut outcomes) {
+            let started = Instant::now();
+            let requests = LocalSet::new().block_on(&runtime, load(way, size, clients))?;
+            outcome.requests += requests;
+            outcome
+                .rates
+                .push(f64::from(requests) / started.elapsed().as_secs_f64());
         }
     }
-    for rates in &mut rounds {
-        rates.sort_by(f64::total_cmp);
-    }
-    Ok(rounds.iter().map(|rates| rates[ROUNDS / 2]).collect())
+    Ok(outcomes)
 }
 
-async fn load(way: &Way, size: usize, clients: usize) -> io::Result<f64> {
+async fn load(way: &Way, size: usize, clients: usize) -> io::Result<u32> {
     let head = format!(
         "GET {}/{size} HTTP/1.1\r\nhost: localhost\r\n{}\r\n",
         way.prefix, way.headers
     );
     let head = Bytes::from(head);
-    let started = Instant::now();
+    let end = Instant::now() + ROUND;
     let mut tasks = JoinSet::new();
     for _ in 0..clients {
-        tasks.spawn_local(ask_until(way.address, head.clone(), size, started + ROUND));
+        tasks.spawn_local(ask_until(way.address, head.clone(), size, end));
     }
     let mut done = 0;
     while let Some(count) = tasks.join_next().await {
         done += count.map_err(io::Error::other)??;
     }
-    Ok(f64::from(done) / started.elapsed().as_secs_f64())
+    Ok(done)
 }
 
 async fn ask_until(address: SocketAddr, head: Bytes, size: usize, end: Instant) -> io::Result<u32> {
@@ -207,21 +243,25 @@ async fn ask_until(address: SocketAddr, head: Bytes, size: usize, end: Instant) 
 
 /// A server on a thread of its own.
 fn start<F: Future<Output = ()>>(
+    name: &str,
     serve: impl FnOnce(TcpListener) -> F + Send + 'static,
-) -> io::Result<SocketAddr> {
+) -> io::Result<(SocketAddr, Pid)> {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    std::thread::spawn(move || {
+    let (tell, told) = std::sync::mpsc::channel();
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(move || {
+        let _ = tell.send(rustix::thread::gettid());
         LocalSet::new().block_on(&runtime, async {
             let listener = TcpListener::from_std(listener).expect("it listens");
             serve(listener).await;
         });
-    });
-    Ok(address)
+    })?;
+    Ok((address, told.recv().map_err(io::Error::other)?))
 }
 
 async fn serve_backend(listener: TcpListener) {

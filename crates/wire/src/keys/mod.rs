@@ -10,8 +10,9 @@
 //! |---|---|---|
 //! | [`Purpose::Token`] | `nacre/gateway/token/1` | [`token::Claims`], a bearer token |
 //! | [`Purpose::Code`] | `nacre/gateway/code/1` | [`code::Claims`], a one-time code |
+//! | [`devtools_bearer`] | `nacre/devtools/bearer/1` | nothing: its hexadecimal digits are the bearer |
 //!
-//! Both are JSON Web Tokens with HS256 and nothing else. Everything here is pure: time and
+//! Tokens and codes are JSON Web Tokens with HS256 and nothing else. Everything here is pure: time and
 //! randomness come in.
 
 pub mod code;
@@ -44,14 +45,7 @@ pub struct Key(Hmac<Sha256>);
 impl Key {
     /// None for an empty secret: anybody could derive the same.
     pub fn derive(secret: &str, purpose: Purpose) -> Option<Self> {
-        if secret.is_empty() {
-            return None;
-        }
-        let derived = mac(secret.as_bytes())
-            .chain_update(purpose.label())
-            .finalize()
-            .into_bytes();
-        Some(Self(mac(&derived)))
+        derive(secret, purpose.label()).map(|derived| Self(mac(&derived)))
     }
 
     fn sign(&self, message: &[u8]) -> Vec<u8> {
@@ -70,6 +64,21 @@ impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("[key]")
     }
+}
+
+/// What opens the development tools' port. None for an empty secret.
+pub fn devtools_bearer(secret: &str) -> Option<String> {
+    let derived = derive(secret, "nacre/devtools/bearer/1")?;
+    let digits = derived.iter().map(|byte| format!("{byte:02x}"));
+    Some(digits.collect::<Vec<_>>().concat())
+}
+
+fn derive(secret: &str, label: &str) -> Option<[u8; 32]> {
+    if secret.is_empty() {
+        return None;
+    }
+    let mac = mac(secret.as_bytes()).chain_update(label);
+    Some(mac.finalize().into_bytes().into())
 }
 
 fn mac(key: &[u8]) -> Hmac<Sha256> {
@@ -106,6 +115,7 @@ mod tests {
     #[test]
     fn an_empty_secret_gives_no_key() {
         assert!(Key::derive("", Purpose::Token).is_none());
+        assert!(devtools_bearer("").is_none());
     }
 
     #[test]
@@ -117,8 +127,9 @@ mod tests {
     /// Made with `openssl dgst -sha256 -hmac`, so that another implementation can be held against it.
     #[test]
     fn keys_are_derived_as_documented() {
-        let token = Key::derive("a secret of 32 bytes, or so it is", Purpose::Token).unwrap();
-        let code = Key::derive("a secret of 32 bytes, or so it is", Purpose::Code).unwrap();
+        let secret = "a secret of 32 bytes, or so it is";
+        let token = Key::derive(secret, Purpose::Token).unwrap();
+        let code = Key::derive(secret, Purpose::Code).unwrap();
         assert_eq!(
             hex(&token.sign(b"message")),
             "7f963451be154c5a901aab4219a681436dcd3ac5703fd083be0bc44aaf325feb"
@@ -126,6 +137,10 @@ mod tests {
         assert_eq!(
             hex(&code.sign(b"message")),
             "34d72cb48d8ac8360e46d71f20874d9b89747139bd43575a00f49b18a6559ff1"
+        );
+        assert_eq!(
+            devtools_bearer(secret).unwrap(),
+            "c78da38be67214a652cbffd02d995cd68ade06e867928955a271cb899135485b"
         );
     }
 

@@ -17,8 +17,6 @@ pub enum Audience {
     Gateway,
     /// The hub's end of the link.
     Link,
-    /// The development tools' port.
-    Devtools,
 }
 
 impl Audience {
@@ -26,7 +24,6 @@ impl Audience {
         match self {
             Self::Gateway => "gateway",
             Self::Link => "link",
-            Self::Devtools => "devtools",
         }
     }
 }
@@ -148,9 +145,10 @@ mod tests {
     #[test]
     fn a_token_made_elsewhere_lets_in() {
         let token = concat!(
-            "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiAiYWRhIiwgInNpZCI6ICJzZXNfMSIsICJ",
-            "hdWQiOiAiZ2F0ZXdheSIsICJleHAiOiAxODAwMDAwOTAwLCAiaWF0IjogMTgwMDAwMDAwMH0.t9oPsI0",
-            "zIfaxTUML9tA49tPKaG96YJ5f-wR_CABZq1A"
+            "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiAiYWRhIiwgInNp",
+            "ZCI6ICJzZXNfMSIsICJhdWQiOiAiZ2F0ZXdheSIsICJleHAiOiAxODAwMDAwO",
+            "TAwLCAiaWF0IjogMTgwMDAwMDAwMH0.t9oPsI0zIfaxTUML9tA49tPKaG96YJ",
+            "5f-wR_CABZq1A",
         );
         assert_eq!(verify(token, &key(), HERE), Ok(claims()));
     }

@@ -1,16 +1,23 @@
 //! What we say ourselves, and what comes from a backend.
 
-use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::header::{self, HeaderName, HeaderValue};
-use hyper::{Response, StatusCode};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Response, StatusCode};
+use serde_json::{Value, json};
 
+use super::headers::put_upgrade;
 use super::patience::Patient;
+use super::socket;
+
+pub(super) type Answer = Response<Content>;
+
+/// An answer that is not what was asked for. In a box, since it is the rarer one.
+pub(super) type Refusal = Box<Answer>;
 
 /// A response's body: ours, or a backend's on its way.
 #[derive(Debug)]
@@ -58,37 +65,81 @@ impl Body for Content {
     }
 }
 
-pub(super) type Answer = Response<Content>;
-
-/// `{"error": …}`, as everything of ours that is not as asked.
-pub(super) fn error(status: StatusCode, message: &str) -> Answer {
-    json(status, &serde_json::json!({ "error": message }))
-}
-
-pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> Answer {
-    let mut answer = Response::new(Content::of(value.to_string().into()));
-    *answer.status_mut() = status;
-    set(&mut answer, header::CONTENT_TYPE, "application/json");
-    set(&mut answer, header::CACHE_CONTROL, "no-store");
-    answer
+pub(super) fn health(method: &Method) -> Answer {
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        return *refusal(StatusCode::METHOD_NOT_ALLOWED, "Only to be read");
+    }
+    say(
+        StatusCode::OK,
+        &json!({ "status": "ok", "service": "gateway" }),
+    )
 }
 
 /// The same request, elsewhere.
 pub(super) fn redirect(to: &str) -> Answer {
     let mut answer = Response::new(Content::NONE);
     *answer.status_mut() = StatusCode::TEMPORARY_REDIRECT;
-    set(&mut answer, header::LOCATION, to);
-    set(&mut answer, header::CACHE_CONTROL, "no-store");
+    add(&mut answer, header::LOCATION, to);
+    add(&mut answer, header::CACHE_CONTROL, "no-store");
     // The address that led here may have held a code.
-    set(&mut answer, header::REFERRER_POLICY, "no-referrer");
+    add(&mut answer, header::REFERRER_POLICY, "no-referrer");
     answer
 }
 
-pub(super) fn set(answer: &mut Answer, name: HeaderName, value: &str) {
+/// Agrees to a socket that we serve ourselves.
+pub(super) fn switch(headers: &HeaderMap, protocol: Option<&str>) -> Result<Answer, Refusal> {
+    let accept = socket::accept(headers).ok_or_else(no_handshake)?;
+    let mut answer = Response::new(Content::NONE);
+    *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    put_upgrade(answer.headers_mut());
+    answer
+        .headers_mut()
+        .insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    if let Some(protocol) = protocol {
+        add(&mut answer, header::SEC_WEBSOCKET_PROTOCOL, protocol);
+    }
+    Ok(answer)
+}
+
+pub(super) fn challenge(message: &str) -> Refusal {
+    let mut answer = refusal(StatusCode::UNAUTHORIZED, message);
+    add(&mut answer, header::WWW_AUTHENTICATE, "Bearer");
+    answer
+}
+
+pub(super) fn too_many_tries() -> Refusal {
+    let mut answer = refusal(StatusCode::TOO_MANY_REQUESTS, "Too many bad tries");
+    add(&mut answer, header::RETRY_AFTER, "3");
+    answer
+}
+
+pub(super) fn no_handshake() -> Refusal {
+    let mut answer = refusal(StatusCode::BAD_REQUEST, "Not a WebSocket handshake");
+    add(&mut answer, header::SEC_WEBSOCKET_VERSION, "13");
+    answer
+}
+
+pub(super) fn upgrade_required() -> Refusal {
+    let mut answer = refusal(StatusCode::UPGRADE_REQUIRED, "Only for WebSockets");
+    put_upgrade(answer.headers_mut());
+    answer
+}
+
+/// `{"error": …}`, as everything of ours that is not as asked.
+pub(super) fn refusal(status: StatusCode, message: &str) -> Refusal {
+    Box::new(say(status, &json!({ "error": message })))
+}
+
+fn say(status: StatusCode, value: &Value) -> Answer {
+    let mut answer = Response::new(Content::of(value.to_string().into()));
+    *answer.status_mut() = status;
+    add(&mut answer, header::CONTENT_TYPE, "application/json");
+    add(&mut answer, header::CACHE_CONTROL, "no-store");
+    answer
+}
+
+pub(super) fn add(answer: &mut Answer, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         answer.headers_mut().append(name, value);
     }
 }
-
-/// A service of hyper's may fail; ours answers.
-pub(super) type Answered = Result<Answer, Infallible>;

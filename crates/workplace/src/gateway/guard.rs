@@ -118,7 +118,7 @@ impl Guard {
         &mut self,
         shown: Shown<'_>,
         now: u64,
-        random: [u8; 32],
+        random: impl FnOnce() -> [u8; 32],
     ) -> Result<Admitted, Denied> {
         let mut why = None;
         if let Some(cookie) = shown.cookie {
@@ -136,7 +136,7 @@ impl Guard {
         if let Some(code) = shown.code {
             match self.spend(code, shown.path, now) {
                 Ok(user) => {
-                    let cookie = self.sessions.open(&user, None, now, random);
+                    let cookie = self.sessions.open(&user, None, now, random());
                     return Ok(Admitted {
                         user,
                         way: Way::Code(cookie),
@@ -149,7 +149,7 @@ impl Guard {
             match self.verify(token, token::Audience::Gateway, now) {
                 Ok(claims) => {
                     let user = claims.sub;
-                    let cookie = self.sessions.open(&user, Some(token), now, random);
+                    let cookie = self.sessions.open(&user, Some(token), now, random());
                     return Ok(Admitted {
                         user,
                         way: Way::Bearer(cookie),
@@ -331,7 +331,7 @@ mod tests {
         for secret in [None, Some("")] {
             let mut guard = Guard::new(Access::of(&order(secret)), NOW);
             for shown in [with_bearer(&token("ada")), with_code(&code(1))] {
-                let denied = guard.admit(shown, NOW, [0; 32]).unwrap_err();
+                let denied = guard.admit(shown, NOW, || [0; 32]).unwrap_err();
                 assert_eq!(denied, Denied::Invalid(Why::Closed));
             }
             assert!(guard.admit_link(Some("x"), NOW).is_err());
@@ -353,7 +353,7 @@ mod tests {
     fn a_cookie_is_good_for_its_time_and_no_longer() {
         let mut guard = guard();
         let bearer = token("ada");
-        let admitted = guard.admit(with_bearer(&bearer), NOW, [7; 32]).unwrap();
+        let admitted = guard.admit(with_bearer(&bearer), NOW, || [7; 32]).unwrap();
         let Way::Bearer(cookie) = admitted.way else {
             panic!("{admitted:?}");
         };
@@ -362,8 +362,8 @@ mod tests {
             ..NOTHING
         };
         let last = NOW + LIFE_SECONDS - 1;
-        assert_eq!(guard.admit(shown, last, [0; 32]).unwrap().user, "ada");
-        let denied = guard.admit(shown, last + 1, [0; 32]).unwrap_err();
+        assert_eq!(guard.admit(shown, last, || [0; 32]).unwrap().user, "ada");
+        let denied = guard.admit(shown, last + 1, || [0; 32]).unwrap_err();
         assert_eq!(denied, Denied::Invalid(Why::Cookie));
     }
 
@@ -374,15 +374,17 @@ mod tests {
             cookie: Some("bad"),
             ..with_bearer(&bearer)
         };
-        assert!(guard().admit(shown, NOW, [0; 32]).is_ok());
+        assert!(guard().admit(shown, NOW, || [0; 32]).is_ok());
     }
 
     #[test]
     fn a_code_is_good_once() {
         let mut guard = guard();
         let code = code(1);
-        assert!(guard.admit(with_code(&code), NOW, [0; 32]).is_ok());
-        let denied = guard.admit(with_code(&code), NOW + 1, [0; 32]).unwrap_err();
+        assert!(guard.admit(with_code(&code), NOW, || [0; 32]).is_ok());
+        let denied = guard
+            .admit(with_code(&code), NOW + 1, || [0; 32])
+            .unwrap_err();
         assert_eq!(denied, Denied::Invalid(Why::Spent));
     }
 
@@ -390,7 +392,7 @@ mod tests {
     fn a_code_from_before_the_start_may_have_been_used_and_is_refused() {
         let mut guard = Guard::new(Access::of(&order(Some("secret"))), NOW + 1);
         let denied = guard
-            .admit(with_code(&code(1)), NOW + 1, [0; 32])
+            .admit(with_code(&code(1)), NOW + 1, || [0; 32])
             .unwrap_err();
         assert_eq!(denied, Denied::Invalid(Why::Older));
     }
@@ -399,7 +401,9 @@ mod tests {
     fn spent_codes_are_forgotten_once_they_are_worthless() {
         let mut guard = guard();
         for nonce in 0..100 {
-            guard.admit(with_code(&code(nonce)), NOW, [0; 32]).unwrap();
+            guard
+                .admit(with_code(&code(nonce)), NOW, || [0; 32])
+                .unwrap();
         }
         guard.sweep(NOW + code::LIFE_SECONDS);
         assert!(guard.spent.is_empty());
@@ -411,7 +415,7 @@ mod tests {
         for nonce in 0..MAX_SPENT {
             guard.spent.insert(format!("{nonce}"), NOW + 60);
         }
-        assert!(guard.admit(with_code(&code(1)), NOW, [0; 32]).is_err());
+        assert!(guard.admit(with_code(&code(1)), NOW, || [0; 32]).is_err());
     }
 
     #[test]
@@ -422,25 +426,31 @@ mod tests {
         assert!(guard.admit_link(Some(&link), NOW).is_ok());
         assert!(guard.admit_link(Some(&token("ada")), NOW).is_err());
         assert_eq!(guard.admit_link(None, NOW).unwrap_err(), Denied::Missing);
-        assert!(guard.admit(with_bearer(&link), NOW, [0; 32]).is_err());
+        assert!(guard.admit(with_bearer(&link), NOW, || [0; 32]).is_err());
     }
 
     #[test]
     fn the_twentieth_bad_try_is_no_longer_heard_and_a_good_one_still_is() {
         let mut guard = guard();
         for _ in 0..19 {
-            let denied = guard.admit(with_bearer("bad"), NOW, [0; 32]).unwrap_err();
+            let denied = guard
+                .admit(with_bearer("bad"), NOW, || [0; 32])
+                .unwrap_err();
             assert!(matches!(denied, Denied::Invalid(_)));
         }
-        let denied = guard.admit(with_bearer("bad"), NOW, [0; 32]).unwrap_err();
+        let denied = guard
+            .admit(with_bearer("bad"), NOW, || [0; 32])
+            .unwrap_err();
         assert_eq!(denied, Denied::TooMany);
         assert!(
             guard
-                .admit(with_bearer(&token("ada")), NOW, [0; 32])
+                .admit(with_bearer(&token("ada")), NOW, || [0; 32])
                 .is_ok()
         );
         let later = NOW + SECONDS_PER_TRY;
-        let denied = guard.admit(with_bearer("bad"), later, [0; 32]).unwrap_err();
+        let denied = guard
+            .admit(with_bearer("bad"), later, || [0; 32])
+            .unwrap_err();
         assert!(matches!(denied, Denied::Invalid(_)));
     }
 
@@ -448,7 +458,7 @@ mod tests {
     fn nothing_shown_is_no_try() {
         let mut guard = guard();
         for _ in 0..100 {
-            let denied = guard.admit(NOTHING, NOW, [0; 32]).unwrap_err();
+            let denied = guard.admit(NOTHING, NOW, || [0; 32]).unwrap_err();
             assert_eq!(denied, Denied::Missing);
         }
     }

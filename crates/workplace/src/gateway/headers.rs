@@ -54,6 +54,11 @@ pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
     says(header::CONNECTION, b"upgrade") && says(header::UPGRADE, b"websocket")
 }
 
+pub(super) fn put_upgrade(headers: &mut HeaderMap) {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+}
+
 /// The words of a list, without the space around them.
 pub(super) fn words(value: &HeaderValue) -> impl Iterator<Item = &[u8]> {
     value
@@ -260,6 +265,8 @@ pub(super) fn known_hosts(headers: &HeaderMap) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -424,5 +431,16 @@ mod tests {
         assert_eq!(headers["x-forwarded-proto"], "https");
         assert_eq!(headers["x-forwarded-host"], "box.example");
         assert_eq!(headers["x-forwarded-prefix"], "/t/app");
+    }
+
+    proptest! {
+        #[test]
+        fn no_spelling_of_a_cookie_header_lets_ours_through(
+            pieces in prop::collection::vec("[a=; \t\",]|__Host-gateway_session|=canary|a=1", 0..12),
+        ) {
+            let mut headers = headers(&[("cookie", &pieces.concat())]);
+            drop_our_cookie(&mut headers);
+            prop_assert_eq!(our_cookie(&headers), None);
+        }
     }
 }

@@ -18,7 +18,7 @@
 //! routes ── where it leads, by whole segments
 //! guard ─── cookie, else code, else bearer ── 401, 429
 //! headers ─ of another origin: no upgrade, no change by cookie ── 403
-//! visit ─── ours taken off, forwarded-* put on ── backends ── answer, redirects under the prefix
+//! forward ─ ours taken off, forwarded-* put on ── backends ── answer, redirects under the prefix
 //!             └─ upgrade: two byte streams joined ── socket
 //! ```
 //!
@@ -30,6 +30,7 @@
 
 mod answer;
 mod backends;
+mod forward;
 mod guard;
 mod headers;
 mod patience;
@@ -38,12 +39,13 @@ mod sessions;
 mod socket;
 mod target;
 mod visit;
+mod visits;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::fmt;
 use std::io::{self, Write as _};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +56,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use model::{Clock, Timestamp};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 
 pub use guard::Access;
 pub use routes::{Handler, Route, To};
@@ -65,6 +67,7 @@ use guard::Guard;
 use patience::Taken;
 use routes::Routes;
 use visit::Visit;
+use visits::{Room, Visits};
 
 /// What a gateway needs to know.
 pub struct Settings {
@@ -135,7 +138,7 @@ pub enum Notice {
     Backend {
         failure: String,
     },
-    /// There are too many connections.
+    /// There are too many connections of those let in. Said once in a while.
     Full,
     /// The next connection could not be accepted.
     Accept {
@@ -164,6 +167,8 @@ pub struct Gateway {
     limits: Limits,
     used: watch::Sender<Option<Timestamp>>,
     log: Log,
+    /// Since the last sweep: who floods us does not flood the log.
+    is_full_told: Cell<bool>,
 }
 
 impl fmt::Debug for Gateway {
@@ -212,6 +217,7 @@ impl Gateway {
             limits,
             used: watch::Sender::new(None),
             log,
+            is_full_told: Cell::new(false),
         })
     }
 
@@ -222,25 +228,31 @@ impl Gateway {
 
     /// Serves whoever comes. Dropping the future ends every connection.
     pub async fn serve(self: Rc<Self>, listener: TcpListener) -> Infallible {
-        let mut visits = JoinSet::new();
+        let mut visits = Visits::new(self.limits.connections);
         let mut sweep = tokio::time::interval(SWEEP);
+        // A sandbox that was frozen for a day has not missed thousands.
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) if visits.len() >= self.limits.connections => {
-                        self.tell(Notice::Full);
-                        turn_away(stream);
-                    }
                     Ok((stream, peer)) => {
-                        visits.spawn_local(Rc::clone(&self).receive(stream, peer));
+                        let visit = Rc::new(Visit::new(Rc::clone(&self), peer.ip()));
+                        if visits.make_room() == Room::None {
+                            self.tell_once_full();
+                            turn_away(stream);
+                        } else {
+                            let work = Rc::clone(&self).receive(stream, Rc::clone(&visit));
+                            visits.begin(visit, work);
+                        }
                     }
                     Err(error) => {
                         self.tell(Notice::Accept { failure: error.to_string() });
                         tokio::time::sleep(BREATH).await;
                     }
                 },
-                Some(_) = visits.join_next() => {}
+                () = visits.reap() => {}
                 _ = sweep.tick() => {
+                    self.is_full_told.set(false);
                     self.guard.borrow_mut().sweep(self.now());
                     self.backends.sweep();
                 }
@@ -248,11 +260,10 @@ impl Gateway {
         }
     }
 
-    async fn receive(self: Rc<Self>, stream: TcpStream, peer: SocketAddr) {
+    async fn receive(self: Rc<Self>, stream: TcpStream, visit: Rc<Visit>) {
         // Without it small answers would wait for the client's acknowledgement.
         let _ = stream.set_nodelay(true);
         let stream = Taken::new(TokioIo::new(stream), self.limits.write);
-        let visit = Rc::new(Visit::new(Rc::clone(&self), peer.ip()));
         let requests = Rc::clone(&visit);
         let service = service_fn(move |request| {
             let visit = Rc::clone(&requests);
@@ -273,6 +284,12 @@ impl Gateway {
 
     fn now(&self) -> u64 {
         seconds(self.clock.now())
+    }
+
+    fn tell_once_full(&self) {
+        if !self.is_full_told.replace(true) {
+            self.tell(Notice::Full);
+        }
     }
 
     fn tell(&self, notice: Notice) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::rt::{Read, ReadBufCursor, Write};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep};
 
 /// A limit to waiting: runs from the first time that nothing happened to the next that something
 /// does.
@@ -34,13 +34,12 @@ impl Limit {
             self.is_running = false;
             return Poll::Ready(Ok(done));
         }
-        let deadline = Instant::now() + self.after;
         let sleep = self
             .sleep
-            .get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+            .get_or_insert_with(|| Box::pin(sleep(self.after)));
         if !self.is_running {
             self.is_running = true;
-            sleep.as_mut().reset(deadline);
+            sleep.as_mut().reset(Instant::now() + self.after);
         }
         match sleep.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),

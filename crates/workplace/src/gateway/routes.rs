@@ -89,8 +89,10 @@ impl Route {
 pub(super) enum Way {
     /// Something, with the rest of the path.
     To(Destination),
-    /// The same with a slash, or the index.
-    Elsewhere(String),
+    /// The same path with a slash behind it.
+    WithSlash(String),
+    /// What shows something where the root does not.
+    Index(String),
     Nowhere,
 }
 
@@ -105,12 +107,32 @@ pub(super) struct Destination {
 
 #[derive(Debug, Clone)]
 pub(super) enum End {
-    Port(u16),
-    /// Sockets alone.
-    SocketPort(u16),
-    Agent(u16, watch::Receiver<Option<Secret>>),
+    Backend(Backend),
     Handler(Rc<dyn Handler>),
     Link(mpsc::Sender<Socket>),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Backend {
+    pub(super) port: u16,
+    pub(super) takes: Takes,
+    pub(super) password: Option<watch::Receiver<Option<Secret>>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    Everything,
+    SocketsAlone,
+}
+
+impl Backend {
+    fn at(port: u16) -> Self {
+        Self {
+            port,
+            takes: Takes::Everything,
+            password: None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -129,15 +151,18 @@ impl Routes {
         };
         let end = match &route.to {
             To::Tunnels(tunnels) => return find_tunnel(route.name, tunnels, rest),
-            To::Port(port) => End::Port(*port),
-            To::Agent(port, password) => End::Agent(*port, password.clone()),
+            To::Port(port) => End::Backend(Backend::at(*port)),
+            To::Agent(port, password) => End::Backend(Backend {
+                password: Some(password.clone()),
+                ..Backend::at(*port)
+            }),
             To::Handler(handler) => End::Handler(Rc::clone(handler)),
             To::Link(sockets) => End::Link(sockets.clone()),
         };
         match (rest, route.index) {
             // The link has no pages.
-            ("", _) if !matches!(end, End::Link(_)) => Way::Elsewhere(format!("/{name}/")),
-            ("/", Some(index)) => Way::Elsewhere(format!("/{name}/{index}")),
+            ("", _) if !matches!(end, End::Link(_)) => Way::WithSlash(format!("/{name}/")),
+            ("/", Some(index)) => Way::Index(format!("/{name}/{index}")),
             _ => Way::To(Destination {
                 end,
                 prefix: format!("/{name}"),
@@ -162,7 +187,7 @@ impl Routes {
 fn find_tunnel(route: &str, tunnels: &Tunnels, path: &str) -> Way {
     let (name, rest) = first_segment(path);
     match tunnels.find(name) {
-        Some(_) if rest.is_empty() => Way::Elsewhere(format!("/{route}/{name}/")),
+        Some(_) if rest.is_empty() => Way::WithSlash(format!("/{route}/{name}/")),
         Some(tunnel) => Way::To(destination(route, &tunnel, rest)),
         None if name.is_empty() => Way::Nowhere,
         None => match tunnels.only() {
@@ -173,12 +198,15 @@ fn find_tunnel(route: &str, tunnels: &Tunnels, path: &str) -> Way {
 }
 
 fn destination(route: &str, tunnel: &Tunnel, path: &str) -> Destination {
-    let end = match tunnel.protocol {
-        Protocol::Http | Protocol::Auto => End::Port(tunnel.port),
-        Protocol::Ws => End::SocketPort(tunnel.port),
+    let takes = match tunnel.protocol {
+        Protocol::Http | Protocol::Auto => Takes::Everything,
+        Protocol::Ws => Takes::SocketsAlone,
     };
     Destination {
-        end,
+        end: End::Backend(Backend {
+            takes,
+            ..Backend::at(tunnel.port)
+        }),
         prefix: format!("/{route}/{}", tunnel.name),
         path: below(path),
     }
@@ -217,11 +245,13 @@ mod tests {
     fn shown(way: Way) -> String {
         match way {
             Way::Nowhere => "nowhere".to_owned(),
-            Way::Elsewhere(address) => format!("see {address}"),
+            Way::WithSlash(address) | Way::Index(address) => format!("see {address}"),
             Way::To(Destination { end, prefix, path }) => {
                 let end = match end {
-                    End::Port(port) => format!("{port}"),
-                    End::SocketPort(port) => format!("{port} (sockets)"),
+                    End::Backend(backend) if backend.takes == Takes::SocketsAlone => {
+                        format!("{} (sockets)", backend.port)
+                    }
+                    End::Backend(backend) => backend.port.to_string(),
                     other => format!("{other:?}"),
                 };
                 format!("{end} {prefix} {path}")

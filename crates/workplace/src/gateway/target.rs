@@ -111,6 +111,8 @@ fn hex(digit: u8) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn target(text: &str) -> Result<Target, BadTarget> {
@@ -181,6 +183,28 @@ mod tests {
             let target = target(given).unwrap();
             assert_eq!(target.address(), kept, "{given}");
             assert_eq!(target.code.as_deref(), code, "{given}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_never_climbs_and_never_holds_a_code(
+            path in "(/([a.%2eEfF5cC\\\\0]{0,6}|\\.\\.|%2e%2e|vscode)){1,4}",
+            query in "([a&=%5f]|nacre_code|nacre%5Fcode|=x){0,8}",
+        ) {
+            let Ok(uri) = format!("{path}?{query}").parse() else {
+                return Ok(());
+            };
+            let Ok(target) = Target::of(&uri) else {
+                return Ok(());
+            };
+            let decoded = decode(&target.path);
+            let mut segments = decoded.split(|byte| matches!(byte, b'/' | b'\\'));
+            prop_assert!(!segments.any(|s| s == b".." || s == b"."));
+            prop_assert!(!target.address().starts_with("//"));
+            let kept = target.query.unwrap_or_default();
+            let names = kept.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
+            prop_assert!(names.into_iter().all(|name| decode(name) != b"nacre_code"));
         }
     }
 }

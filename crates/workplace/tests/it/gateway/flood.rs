@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use workplace::gateway::{Limits, Notice};
+use workplace::tunnels::Protocol;
 
 use super::ask::{HOST, raw};
 use super::world::{Setup, World, with, with_gateway};
@@ -125,6 +126,33 @@ fn a_client_that_does_not_read_its_answer_is_left() {
 }
 
 #[test]
+fn a_body_that_the_backend_does_not_read_is_held_back() {
+    with_gateway(async |world| {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        world
+            .tunnels
+            .register("deaf", port, Protocol::Http)
+            .unwrap();
+        let mut stream = TcpStream::connect(world.address).await.unwrap();
+        let head = format!(
+            "POST /t/deaf/ HTTP/1.1\r\nhost: {HOST}\r\nauthorization: Bearer {}\r\n\
+             content-length: 1000000000\r\n\r\n",
+            world.token()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let _deaf = listener.accept().await.unwrap();
+        let piece = vec![0; 1 << 20];
+        let mut sent = 0;
+        let limit = Duration::from_millis(500);
+        while let Ok(written) = tokio::time::timeout(limit, stream.write(&piece)).await {
+            sent += written.unwrap();
+            assert!(sent < 64 << 20, "the gateway takes it all");
+        }
+    });
+}
+
+#[test]
 fn a_body_that_nobody_is_let_in_with_is_not_read() {
     with_gateway(async |world| {
         let mut stream = TcpStream::connect(world.address).await.unwrap();
@@ -140,39 +168,63 @@ fn a_body_that_nobody_is_let_in_with_is_not_read() {
     });
 }
 
-#[test]
-fn connections_are_counted_and_those_over_the_limit_turned_away() {
+fn narrow() -> Setup {
     let limits = Limits {
         connections: 8,
         ..Limits::usual()
     };
-    with(
-        Setup {
-            limits,
-            ..Setup::usual()
-        },
-        async |world| {
-            let mut kept = Vec::new();
-            for _ in 0..8 {
-                let mut stream = TcpStream::connect(world.address).await.unwrap();
-                let head = format!("GET /health HTTP/1.1\r\nhost: {HOST}\r\n\r\n");
-                stream.write_all(head.as_bytes()).await.unwrap();
-                stream.read_exact(&mut [0; 12]).await.unwrap();
-                kept.push(stream);
-            }
+    Setup {
+        limits,
+        ..Setup::usual()
+    }
+}
+
+/// A connection on which one request was answered.
+async fn held(world: &World, head: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(world.address).await.unwrap();
+    let head = format!("{head} HTTP/1.1\r\nhost: {HOST}\r\n");
+    let bearer = format!("authorization: Bearer {}\r\n\r\n", world.token());
+    stream.write_all((head + &bearer).as_bytes()).await.unwrap();
+    stream.read_exact(&mut [0; 12]).await.unwrap();
+    stream
+}
+
+#[test]
+fn connections_are_counted_and_those_over_the_limit_turned_away() {
+    with(narrow(), async |world| {
+        let mut kept = Vec::new();
+        for _ in 0..8 {
+            kept.push(held(&world, "GET /ttyd/").await);
+        }
+        for _ in 0..5 {
             let answer = raw(world.address, "").await;
             assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
-            assert!(world.notices.borrow().contains(&Notice::Full));
-            kept.clear();
-            while raw(world.address, "\r\n\r\nx\r\n\r\n")
-                .await
-                .starts_with("HTTP/1.1 503")
-            {
-                tokio::task::yield_now().await;
-            }
+        }
+        assert_eq!(*world.notices.borrow(), [Notice::Full]);
+        kept.clear();
+        while raw(world.address, "GET\r\n\r\n")
+            .await
+            .starts_with("HTTP/1.1 503")
+        {
+            tokio::task::yield_now().await;
+        }
+        assert_alive(&world).await;
+    });
+}
+
+#[test]
+fn strangers_who_hold_connections_keep_nobody_out() {
+    with(narrow(), async |world| {
+        let friend = held(&world, "GET /ttyd/").await;
+        let mut strangers = Vec::new();
+        for _ in 0..50 {
+            strangers.push(TcpStream::connect(world.address).await.unwrap());
             assert_alive(&world).await;
-        },
-    );
+        }
+        assert_eq!(strangers[0].read(&mut [0]).await.unwrap(), 0);
+        let nothing = friend.try_read(&mut [0; 4096]);
+        assert!(nothing.is_err() || nothing.is_ok_and(|length| length > 0));
+    });
 }
 
 #[test]

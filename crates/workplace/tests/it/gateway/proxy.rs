@@ -9,7 +9,7 @@ use workplace::gateway::Limits;
 use workplace::tunnels::Protocol;
 
 use super::ask::HOST;
-use super::world::{AGENT_PASSWORD, Setup, with, with_gateway};
+use super::world::{AGENT_PASSWORD, Setup, World, with, with_gateway};
 
 #[test]
 fn the_first_prefix_is_taken_off_and_the_query_stays() {
@@ -122,7 +122,7 @@ fn nothing_of_ours_reaches_a_backend_and_what_is_its_own_does() {
     });
 }
 
-fn expired(world: &super::world::World) -> String {
+fn expired(world: &World) -> String {
     let claims = wire::keys::token::Claims {
         exp: 1,
         ..world.claims()
@@ -301,6 +301,27 @@ fn a_request_streams_to_the_backend_before_it_is_whole() {
 }
 
 #[test]
+fn a_client_that_asks_first_is_told_to_go_on() {
+    with_gateway(async |world| {
+        let mut client = TcpStream::connect(world.address).await.unwrap();
+        let head = format!(
+            "POST /vscode/ HTTP/1.1\r\nhost: {HOST}\r\nauthorization: Bearer {}\r\n\
+             expect: 100-continue\r\ncontent-length: 4\r\nconnection: close\r\n\r\n",
+            world.token()
+        );
+        client.write_all(head.as_bytes()).await.unwrap();
+        let mut told = [0; 25];
+        client.read_exact(&mut told).await.unwrap();
+        assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+        client.write_all(b"body").await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.contains(r#""body":"body""#), "{answer}");
+        assert!(!answer.contains("expect"), "{answer}");
+    });
+}
+
+#[test]
 fn a_backend_that_is_down_is_a_bad_gateway_and_comes_back() {
     with_gateway(async |world| {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -331,6 +352,79 @@ fn a_backend_that_speaks_no_http_is_a_bad_gateway() {
             world.get_as_ada("/t/app/").status().await,
             StatusCode::BAD_GATEWAY
         );
+    });
+}
+
+/// A backend that says exactly this to everybody.
+async fn say(world: &mut World, answer: &'static [u8]) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    world
+        .tunnels
+        .register("said", port, Protocol::Http)
+        .unwrap();
+    world.tasks.spawn_local(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(answer).await;
+        }
+    });
+}
+
+#[test]
+fn a_backend_that_switches_unasked_is_a_bad_gateway() {
+    with_gateway(async |mut world| {
+        let answer = b"HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
+        say(&mut world, answer).await;
+        let status = world.get_as_ada("/t/said/").status().await;
+        assert_eq!(status, StatusCode::BAD_GATEWAY);
+    });
+}
+
+#[test]
+fn an_answer_without_a_body_keeps_the_length_it_speaks_of() {
+    with_gateway(async |mut world| {
+        let answer = b"HTTP/1.1 304 Not Modified\r\ncontent-length: 100\r\netag: x\r\n\r\n";
+        say(&mut world, answer).await;
+        let reply = world.get_as_ada("/t/said/").send().await;
+        assert_eq!(reply.status, StatusCode::NOT_MODIFIED);
+        assert_eq!(reply.header("etag"), "x");
+        assert!(reply.body.is_empty());
+    });
+}
+
+#[test]
+fn hints_before_an_answer_do_not_hide_it() {
+    with_gateway(async |mut world| {
+        let answer = b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n\
+            HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+        say(&mut world, answer).await;
+        assert_eq!(world.get_as_ada("/t/said/").send().await.text(), "ok");
+    });
+}
+
+#[test]
+fn an_answer_without_a_length_ends_with_its_connection() {
+    with_gateway(async |mut world| {
+        say(&mut world, b"HTTP/1.0 200 OK\r\n\r\nall of it").await;
+        assert_eq!(
+            world.get_as_ada("/t/said/").send().await.text(),
+            "all of it"
+        );
+    });
+}
+
+#[test]
+fn an_answer_that_breaks_off_does_not_look_whole() {
+    with_gateway(async |mut world| {
+        say(
+            &mut world,
+            b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf",
+        )
+        .await;
+        let mut tasks = tokio::task::JoinSet::new();
+        let answer = world.get_as_ada("/t/said/").open(&mut tasks).await;
+        assert!(answer.into_body().collect().await.is_err());
     });
 }
 

@@ -298,6 +298,37 @@ fn a_frame_of_any_length_passes_without_being_kept() {
 }
 
 #[test]
+fn nothing_of_ours_reaches_a_backend_in_a_handshake() {
+    with_gateway(async |world| {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        world.tunnels.register("raw", port, Protocol::Ws).unwrap();
+        let (cookie, code, token) = (world.cookie().await, world.code("/"), world.token());
+        let cookies = format!("own=1; __Host-gateway_session={cookie}");
+        let path = format!("/t/raw/x?own=2&nacre_code={code}");
+        let bearer = format!("Bearer {token}");
+        let headers = [("cookie", cookies.as_str()), ("authorization", &bearer)];
+        let client = connect(&world, &path, &headers);
+        let backend = async {
+            let (mut backend, _) = listener.accept().await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(backend.read_u8().await.unwrap());
+            }
+            backend.write_all(b"HTTP/1.1 403 No\r\n\r\n").await.unwrap();
+            String::from_utf8(head).unwrap()
+        };
+        let (refused, head) = futures::future::join(client, backend).await;
+        assert_eq!(refused.err(), Some(StatusCode::FORBIDDEN));
+        assert!(head.starts_with("GET /x?own=2 HTTP/1.1\r\n"), "{head}");
+        assert!(head.contains("cookie: own=1\r\n"), "{head}");
+        for ours in [cookie, code, token] {
+            assert!(!head.contains(&ours), "{head}");
+        }
+    });
+}
+
+#[test]
 fn a_handshake_of_another_kind_is_refused() {
     with_gateway(async |world| {
         let upgrade = |method: Method| {
