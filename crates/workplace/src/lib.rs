@@ -13,9 +13,12 @@
 #![forbid(unsafe_code)]
 
 pub mod command;
+pub mod devtools;
+pub mod env_files;
 pub mod files;
 pub mod git;
 pub mod hands;
+pub mod inside;
 pub mod place;
 pub mod ports;
 pub mod services;
