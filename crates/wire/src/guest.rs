@@ -61,6 +61,10 @@ pub enum Work {
         path: Raw,
         limit: u32,
     },
+    /// What one name is, itself and not what it leads to.
+    Look {
+        path: Raw,
+    },
     /// A part of one file.
     Read {
         path: Raw,

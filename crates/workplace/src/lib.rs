@@ -19,11 +19,14 @@
 pub mod agent_process;
 pub mod boot;
 pub mod command;
+pub mod devtools;
 pub mod doors;
+pub mod env_files;
 pub mod files;
 pub mod gateway;
 pub mod git;
 pub mod hands;
+pub mod inside;
 pub mod link;
 pub mod place;
 pub mod ports;

@@ -33,6 +33,7 @@ pub(super) fn work(
     let root = Root::open(root)?;
     match work {
         Work::List { path, limit } => root.list(path, *limit, to_host),
+        Work::Look { path } => root.look(path, to_host),
         Work::Read {
             path,
             offset,
@@ -117,6 +118,22 @@ impl Root {
             Frame::control(&Reply::Listed(listed)).write(host)?;
         }
         Ok(false)
+    }
+
+    fn look(&self, path: &Raw, host: &mut impl Write) -> Result<bool, Stop> {
+        let (parent, name) = named(path)?;
+        let parent = if parent.is_empty() { b"." } else { parent };
+        let fail = |errno| Stop::Failed(cannot(&format!("look at {path:?}"), errno));
+        let found = beneath(self.0.as_fd(), parent, OFlags::PATH | DIRECTORY)
+            .and_then(|directory| statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW));
+        match found {
+            Err(Errno::NOENT) => Ok(true),
+            stat => {
+                let listed = listed(path.clone(), &stat.map_err(fail)?);
+                Frame::control(&Reply::Listed(listed)).write(host)?;
+                Ok(false)
+            }
+        }
     }
 
     fn read(

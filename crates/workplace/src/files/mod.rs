@@ -145,6 +145,17 @@ impl Files {
         }
     }
 
+    /// What a name is, itself; `None` when nothing has it.
+    pub(crate) async fn look(&self, path: &str) -> Result<Option<ListedKind>, FileError> {
+        let path = relative(path);
+        let mut connection = self.ask(Work::Look { path }).await?;
+        match reply(&mut connection).await? {
+            Reply::Listed(listed) => Ok(Some(listed.kind)),
+            Reply::Done { missing: true } => Ok(None),
+            _ => Err(FileError::Hands(HandsError::Confused)),
+        }
+    }
+
     /// At most [`MAX_READ`] bytes from `offset` on.
     pub async fn read(&self, path: &str, offset: u64, length: u64) -> Result<Part, FileError> {
         let length = length.min(MAX_READ);

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod api;
+mod files;
 mod gateway;
 mod git;
 mod link;
