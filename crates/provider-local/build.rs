@@ -17,6 +17,7 @@ fn main() {
         "crates/egress",
         "crates/keeper",
         "crates/runner",
+        "crates/agent",
         "crates/workplace",
         "crates/wire",
         "crates/model",
@@ -56,6 +57,7 @@ fn main() {
         (&statics, "nacre-keeper"),
         (&statics, "nacre-runner"),
         (&statics, "nacre-workplace"),
+        (&statics, "nacre-inside"),
         (&dynamic, "nacre-egress"),
     ];
     for (directory, name) in programs {

@@ -79,6 +79,8 @@ if ! id user > /dev/null 2>&1; then
 fi
 install -d -o user -g user /home/user/workspace /home/user/.opencode-tools
 ln -sfn /home/user/workspace /workspace
+# Put there at each start, where there is a workplace.
+ln -sfn /run/nacre/bin/nacre /usr/local/bin/nacre
 echo 'user ALL=(ALL:ALL) NOPASSWD:ALL' > /etc/sudoers.d/user
 chmod 0440 /etc/sudoers.d/user
 

@@ -3,7 +3,8 @@
 //! ```text
 //! identity/N   laid over /etc/hostname and its kind, one mount each
 //! sys/         read-only at /sys
-//! doors/       read-only at /run/nacre; its sockets are the doors, files/ holds the order's files
+//! doors/       read-only at /run/nacre; its sockets are the doors, files/ holds the order's files,
+//!              bin/ the program that people inside call nacre
 //! ```
 //!
 //! Only the keeper holds a mount of it that can be written to. Nothing of it is a file of the host,
@@ -15,7 +16,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, open, openat, openat2};
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use rustix::thread::{Gid, LinkNameSpaceType, Uid, move_into_link_name_space};
-use wire::keeper::{FILES, Launch};
+use wire::keeper::{FILES, INSIDE, Launch};
 
 use crate::mounts::{HARMLESS, READ_ONLY, clone_within, new_filesystem};
 use crate::{runsc, sys};
@@ -56,9 +57,11 @@ pub(crate) struct Shown {
 pub(crate) fn make(order: &Launch) -> io::Result<(OwnedFd, Shown)> {
     let id = order.first_id.to_string();
     let files: usize = order.files.iter().map(|(_, content)| content.len()).sum();
+    let inside = order.inside.as_ref().map(std::fs::read).transpose()?;
+    let inside_size = inside.as_ref().map_or(0, Vec::len);
     let size = format!(
         "{}k",
-        OWN_KIB + files.div_ceil(1 << 10) + order.files.len() * PAGE_KIB
+        OWN_KIB + (files + inside_size).div_ceil(1 << 10) + order.files.len() * PAGE_KIB
     );
     let options = [
         ("size", Some(&*size)),
@@ -75,6 +78,12 @@ pub(crate) fn make(order: &Launch) -> io::Result<(OwnedFd, Shown)> {
         // What is attached there: the runner, and the directory for its socket.
         write(&memory, "doors/nacre", b"")?;
         mkdirat(&memory, format!("doors/{}", runsc::BOOT), Mode::from(0o755))?;
+    }
+    if let Some(program) = inside {
+        mkdirat(&memory, "doors/bin", Mode::from(0o755))?;
+        let name = format!("doors/{INSIDE}");
+        write(&memory, &name, &program)?;
+        rustix::fs::chmodat(&memory, &name, Mode::from(0o755), AtFlags::empty())?;
     }
     if !order.files.is_empty() {
         mkdirat(&memory, format!("doors/{FILES}"), Mode::from(0o755))?;

@@ -12,6 +12,7 @@ use crate::home::Home;
 const KEEPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-keeper"));
 const EGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-egress"));
 const RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-runner"));
+const INSIDE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-inside"));
 const WORKPLACE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-workplace"));
 
 #[derive(Debug, Clone)]
@@ -20,6 +21,7 @@ pub(crate) struct Programs {
     pub(crate) egress: Utf8PathBuf,
     pub(crate) runner: Utf8PathBuf,
     pub(crate) workplace: Utf8PathBuf,
+    pub(crate) inside: Utf8PathBuf,
 }
 
 /// Puts the programs of this build into the home, once. Others' stay: live sandboxes use them.
@@ -30,6 +32,7 @@ pub(crate) fn install(home: &Home) -> Result<Programs, ProviderError> {
         egress: directory.join("nacre-egress"),
         runner: directory.join("nacre-runner"),
         workplace: directory.join("nacre-workplace"),
+        inside: directory.join("nacre-inside"),
     };
     if programs.runner.exists() {
         return Ok(programs);
@@ -41,6 +44,7 @@ pub(crate) fn install(home: &Home) -> Result<Programs, ProviderError> {
     for (bytes, path, mode) in [
         (KEEPER, &programs.keeper, 0o700),
         (EGRESS, &programs.egress, 0o700),
+        (INSIDE, &programs.inside, 0o644),
         (WORKPLACE, &programs.workplace, 0o711),
         (RUNNER, &programs.runner, 0o711),
     ] {

@@ -34,6 +34,9 @@ pub struct Launch {
     pub runner: String,
     /// The program that PID 1 starts if it is told to: see [`guest::Config::workplace`].
     pub workplace: String,
+    /// A program for those inside, as [`INSIDE`], where there is a workplace that it talks to.
+    #[serde(default)]
+    pub inside: Option<String>,
     #[serde(default)]
     pub runtime: Runtime,
     /// Host directories to be seen inside, read-only: host path and path inside.
@@ -66,6 +69,9 @@ pub struct Launch {
 /// The port on the sandbox's loopback and the door that lead out.
 pub const EGRESS_PORT: u16 = 3128;
 pub const EGRESS_DOOR: &str = "egress";
+/// Where [`Launch::inside`] is seen, and the directory of it that `PATH` names.
+pub const INSIDE: &str = "bin/nacre";
+pub const INSIDE_PATH: &str = "/run/nacre/bin";
 /// Where [`Launch::files`] are seen.
 pub const FILES: &str = "files";
 
@@ -168,7 +174,7 @@ pub fn is_door_name(name: &str) -> bool {
             b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.')
         })
         && !name.starts_with('.')
-        && !matches!(name, "env" | "nacre" | "boot" | FILES)
+        && !matches!(name, "bin" | "env" | "nacre" | "boot" | FILES)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -47,6 +47,8 @@ impl Story {
     async fn from(before: Self, origin: Origin, model: std::net::SocketAddr) -> Self {
         before.local.remove(before.id).await.unwrap();
         let hub = Hub::new(SESSION, 2);
+        // The runner has written down the owner it heard last, and hears no older one.
+        hub.set_term(10);
         Self::of(before.local, hub, origin, 2, Some(model)).await
     }
 

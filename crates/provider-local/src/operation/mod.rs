@@ -42,7 +42,7 @@ use std::time::Duration;
 use model::{Boot, Clock, Id};
 use provider::{LinkBy, Network, ProviderError, Runtime, SandboxId};
 use wire::guest;
-use wire::keeper::{Egress, Launch, Reply, Request, Start};
+use wire::keeper::{Egress, INSIDE_PATH, Launch, Reply, Request, Start};
 
 use crate::cgroup::{Group, Layout, Limits};
 use crate::claim::{IDS_PER_SANDBOX, Ranges};
@@ -61,6 +61,8 @@ use crate::runtime;
 
 /// In a sandbox's directory, where the proxy writes what it decided.
 pub(crate) const EGRESS_LOG: &str = "egress";
+/// As every command has it that is told nothing else.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The id of a sandbox's range that its proxy runs as: nobody's inside, and no other sandbox's.
 const EGRESS_USER: u32 = 65_533;
 
@@ -146,6 +148,9 @@ impl Engine {
             files = self.egress.files();
             env = self.egress.environment(&files);
         }
+        if record.workplace.is_some() {
+            env.insert("PATH".to_owned(), format!("{INSIDE_PATH}:{PATH}"));
+        }
         env.extend(record.env.clone());
         Launch {
             sandbox: record.id.to_string(),
@@ -158,6 +163,10 @@ impl Engine {
             apart: disk::apart(&directory.join("disk")),
             runner: self.programs.runner.to_string(),
             workplace: self.programs.workplace.to_string(),
+            inside: record
+                .workplace
+                .as_ref()
+                .map(|_| self.programs.inside.to_string()),
             runtime: runtime_of(record),
             binds: if record.host.is_some() {
                 host::binds()

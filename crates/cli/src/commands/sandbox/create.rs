@@ -5,7 +5,10 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 use model::ByteCount;
-use provider::{Forward, Isolation, Network, Origin, Runtime, Sandbox, SandboxId, SandboxSpec};
+use provider::{
+    Forward, Isolation, LinkBy, Network, Origin, Runtime, Sandbox, SandboxId, SandboxSpec,
+    Workplace,
+};
 use provider_local::{EgressRule, EgressRuleError};
 use serde::Serialize;
 
@@ -53,6 +56,10 @@ pub(crate) struct Arguments {
     /// A port on its loopback that leads to an address of the host
     #[arg(long, value_name = "PORT=HOST:PORT", value_parser = served)]
     serve: Vec<Served>,
+    /// Make it a place to work in: the agent, services, terminal, editor, desktop, as far as its
+    /// disk has them. `nacre sandbox link` talks to it
+    #[arg(long)]
+    workplace: bool,
     /// A label to find it by
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
     label: Vec<(String, String)>,
@@ -171,6 +178,12 @@ impl Arguments {
             )
             .hint("add `--net proxy`"));
         }
+        if self.workplace && self.runtime == RuntimeName::Runsc {
+            return Err(CommandError::usage(
+                "a workplace does not run under gVisor yet: its link door cannot tell who knocks",
+            )
+            .hint("leave out `--runtime runsc`"));
+        }
         for (place, served) in self.serve.iter().enumerate() {
             if self.serve[..place]
                 .iter()
@@ -209,6 +222,10 @@ impl Arguments {
                 .iter()
                 .map(Served::resolve)
                 .collect::<Result<_, _>>()?,
+            workplace: self.workplace.then_some(Workplace {
+                session: None,
+                link: LinkBy::Door,
+            }),
             ..SandboxSpec::from(origin)
         })
     }

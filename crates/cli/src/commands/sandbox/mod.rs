@@ -3,6 +3,7 @@ pub(crate) mod create;
 mod egress;
 pub(crate) mod exec;
 mod lifecycle;
+mod link;
 mod list;
 mod pack;
 mod port;
@@ -55,6 +56,8 @@ pub(crate) enum Command {
     Ssh(ssh::Arguments),
     /// Show what a sandbox reached on the network
     Egress(egress::Arguments),
+    /// Follow what a sandbox's workplace says, and talk to it: JSON, a line each way
+    Link(link::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -78,6 +81,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
         Command::Fork(arguments) => lifecycle::fork(app, &arguments).await?,
         Command::Cp(arguments) => copy::run(app, &arguments).await?,
         Command::Port(arguments) => port::run(app, &arguments).await?,
+        Command::Link(arguments) => link::run(app, &arguments).await?,
         Command::Ssh(arguments) => return ssh::run(app, &arguments).await,
         Command::Egress(arguments) => egress::run(app, &arguments).await?,
     }
