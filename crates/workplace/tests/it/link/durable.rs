@@ -38,6 +38,9 @@ impl Disk for Watched<Directory> {
     fn read(&self, number: u64, limit: usize) -> io::Result<Vec<u8>> {
         self.0.read(number, limit)
     }
+    fn reopen(&self, number: u64) -> io::Result<Arc<dyn Tail>> {
+        self.0.reopen(number)
+    }
     fn create(&self, number: u64) -> io::Result<Arc<dyn Tail>> {
         if self.1.is_broken.load(Ordering::SeqCst) {
             return Err(io::ErrorKind::StorageFull.into());
