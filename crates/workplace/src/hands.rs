@@ -45,11 +45,26 @@ impl Hands {
         Ok((Self { runner }, order))
     }
 
+    /// The same conversation, for somebody who owns it too.
+    pub fn again(&self) -> Result<Self, HandsError> {
+        let runner = self.runner.try_clone().map_err(HandsError::Unreachable)?;
+        Ok(Self { runner })
+    }
+
     /// Starts a command. Dropping what comes back kills it and everything it started, unless it is
     /// detached.
     pub async fn exec(&self, exec: Exec) -> Result<Running, HandsError> {
+        self.start(&guest::Request::Exec(exec)).await
+    }
+
+    /// As [`Hands::exec`]; what the command leaves behind is ended with it.
+    pub async fn exec_whole(&self, exec: Exec) -> Result<Running, HandsError> {
+        self.start(&guest::Request::Whole(exec)).await
+    }
+
+    async fn start(&self, request: &guest::Request) -> Result<Running, HandsError> {
         let mut connection = self.operate()?;
-        let frame = Frame::control(&guest::Request::Exec(exec));
+        let frame = Frame::control(request);
         write_frame(&mut connection, Channel::Control, &frame.payload).await?;
         let pid = match reply(&mut connection).await? {
             guest::Reply::Started { pid } => pid,

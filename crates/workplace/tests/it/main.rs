@@ -1,8 +1,13 @@
-//! What the workplace does with others around it.
+//! The workplace over real sockets, and with a real PID 1 outside a sandbox. Needs `cargo build -p
+//! nacre-runner -p nacre-testkit` and root.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod api;
+mod files;
+mod gateway;
+mod git;
 mod link;
+mod services;
+mod terminal;
+mod world;
