@@ -56,7 +56,7 @@ pub struct Tools {
     pub git: Git,
     pub files: Files,
     pub ports: Ports,
-    pub env: EnvFiles,
+    pub env: Rc<EnvFiles>,
     pub tunnels: Rc<dyn TunnelRegistry>,
     pub hub: Rc<dyn Hub>,
     /// Terminals that were handed over, and logs that are followed.

@@ -85,7 +85,7 @@ fn tools(world: &World) -> Rc<Tools> {
         services: world.services(),
         terminals: Terminals::new(hands(), place(), Arc::clone(&world.clock)),
         git: Git::new(hands(), place(), Vec::new()),
-        env: EnvFiles::new(files.clone(), place()),
+        env: Rc::new(EnvFiles::new(files.clone(), place())),
         files,
         ports: Ports::default(),
         tunnels: Rc::new(List::default()),
