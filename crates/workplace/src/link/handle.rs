@@ -76,7 +76,8 @@ impl Handle {
     }
 
     /// As [`Handle::say`], and returns when it survives a crash of this machine. Without a journal
-    /// on disk it survives nothing, and returns at once.
+    /// on disk it survives nothing, and returns at once. With a disk that fails it may have been said
+    /// nevertheless: say next what became of it.
     pub async fn say_durably(&self, frame: FromRunner) -> Result<(), SayError> {
         fits(&frame)?;
         let (reply, done) = oneshot::channel();
@@ -85,7 +86,7 @@ impl Handle {
         done.await.unwrap_or(Err(SayError::Over))
     }
 
-    /// The prompt is ours. Only after this the agent may be called.
+    /// The prompt is ours. Only after this the agent may be called; if it fails, `busy` takes it back.
     pub async fn accept(&self, prompt_id: &str, channel: &str) -> Result<(), SayError> {
         self.say_durably(FromRunner::Accepted {
             prompt_id: prompt_id.to_owned(),

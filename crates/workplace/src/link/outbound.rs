@@ -82,6 +82,10 @@ impl Link {
             Command::Say(frame) => {
                 self.say(frame);
             }
+            // What is known not to hold is not promised.
+            Command::SayDurably(_, reply) if !self.journal.is_well() => {
+                let _ = reply.send(Err(SayError::NotDurable));
+            }
             Command::SayDurably(frame, reply) => {
                 let said = self.say(frame);
                 self.durable.push((said.unwrap_or(0), reply));

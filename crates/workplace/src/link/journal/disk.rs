@@ -16,6 +16,8 @@ pub trait Disk: fmt::Debug + Send {
     fn numbers(&self) -> io::Result<Vec<u64>>;
     /// All of it, unless it is longer than `limit`.
     fn read(&self, number: u64, limit: usize) -> io::Result<Vec<u8>>;
+    /// One that is there already, to be synced: whoever wrote it may not have come to that.
+    fn reopen(&self, number: u64) -> io::Result<Arc<dyn Tail>>;
     /// A new file.
     fn create(&self, number: u64) -> io::Result<Arc<dyn Tail>>;
     fn remove(&self, number: u64) -> io::Result<()>;
@@ -67,6 +69,25 @@ impl Directory {
         })
     }
 
+    fn existing(&self, number: u64) -> io::Result<File> {
+        // Without waiting: it could be a pipe that somebody put there.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&*self.directory, name(number), flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        Ok(File::from(file))
+    }
+
+    fn growing(&self, file: File) -> Arc<dyn Tail> {
+        Arc::new(Growing {
+            file,
+            directory: Arc::clone(&self.directory),
+            is_listed: AtomicBool::new(false),
+        })
+    }
+
     fn names(&self, below: &str) -> io::Result<Vec<(u64, String)>> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(&*self.directory, below, flags, Mode::empty())?;
@@ -101,21 +122,18 @@ impl Disk for Directory {
     }
 
     fn read(&self, number: u64, limit: usize) -> io::Result<Vec<u8>> {
-        // Without waiting: it could be a pipe that somebody put there.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&*self.directory, name(number), flags, Mode::empty())?;
-        let stat = rustix::fs::fstat(&file)?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(io::Error::other("it is not a regular file"));
-        }
         let mut bytes = Vec::new();
-        File::from(file)
+        self.existing(number)?
             .take(limit as u64 + 1)
             .read_to_end(&mut bytes)?;
         if bytes.len() > limit {
             return Err(io::Error::other("it is longer than any of ours"));
         }
         Ok(bytes)
+    }
+
+    fn reopen(&self, number: u64) -> io::Result<Arc<dyn Tail>> {
+        Ok(self.growing(self.existing(number)?))
     }
 
     fn create(&self, number: u64) -> io::Result<Arc<dyn Tail>> {
@@ -127,11 +145,7 @@ impl Disk for Directory {
             | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = rustix::fs::openat(&*self.directory, name(number), flags, mode)?;
-        Ok(Arc::new(Growing {
-            file: File::from(file),
-            directory: Arc::clone(&self.directory),
-            is_listed: AtomicBool::new(false),
-        }))
+        Ok(self.growing(File::from(file)))
     }
 
     fn remove(&self, number: u64) -> io::Result<()> {

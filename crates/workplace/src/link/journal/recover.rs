@@ -28,6 +28,10 @@ impl Journal {
                 findings.push(Finding::Gap { segment });
                 let _ = on_disk.disk.set_aside(segment);
             }
+            // A kill left them in the machine's memory; the machine may go, too.
+            let left = log.segments.iter().filter(|_| !log.frames.is_empty());
+            let tails = left.filter_map(|kept| on_disk.disk.reopen(kept.number).ok());
+            on_disk.unsynced.extend(tails);
             self.records += log.frames.len();
             self.bytes += log
                 .frames

@@ -1,3 +1,4 @@
+mod life;
 mod memory;
 
 use proptest::prelude::*;

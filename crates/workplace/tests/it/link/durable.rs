@@ -38,6 +38,9 @@ impl Disk for Watched<Directory> {
     fn read(&self, number: u64, limit: usize) -> io::Result<Vec<u8>> {
         self.0.read(number, limit)
     }
+    fn reopen(&self, number: u64) -> io::Result<Arc<dyn Tail>> {
+        self.0.reopen(number)
+    }
     fn create(&self, number: u64) -> io::Result<Arc<dyn Tail>> {
         if self.1.is_broken.load(Ordering::SeqCst) {
             return Err(io::ErrorKind::StorageFull.into());
@@ -135,6 +138,8 @@ async fn a_disk_that_fails_accepts_no_prompt_and_loses_nothing() {
     watch.is_broken.store(true, Ordering::SeqCst);
     let refused = runner.handle.accept("p1", "web:default").await;
     assert_eq!(refused, Err(SayError::NotDurable));
+    let refused = runner.handle.accept("never said", "web:default").await;
+    assert_eq!(refused, Err(SayError::NotDurable));
     runner.say_title("meanwhile").await;
     watch.is_broken.store(false, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -146,6 +151,12 @@ async fn a_disk_that_fails_accepts_no_prompt_and_loses_nothing() {
     soon(next.connected(1)).await;
     soon(next.handle.drain()).await.unwrap();
     assert_eq!(titles(&world.hub), ["before", "meanwhile"]);
+    let promised = world.hub.look(|ledger| {
+        ledger.bodies().any(
+            |body| matches!(body, FromRunner::Accepted { prompt_id, .. } if prompt_id == "never said"),
+        )
+    });
+    assert!(!promised);
     let told = world.hub.look(|ledger| {
         ledger.bodies().any(|body| {
             matches!(body, FromRunner::RunnerHealth(health) if health.kind == HealthKind::JournalUnwritable)

@@ -3,6 +3,7 @@
 mod away;
 mod durable;
 mod frames;
+mod killed;
 mod requests;
 mod storm;
 mod ways;

@@ -1,5 +1,6 @@
 //! Much of everything at once.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use testkit::hub::{Cut, Manners, When};
@@ -134,6 +135,7 @@ async fn a_workplace_killed_again_and_again_in_a_storm_says_everything_once() {
 async fn ten_thousand_deltas_bench_the_link() {
     let latency = bench::deltas(10_000).await.unwrap();
     assert_eq!(latency.through_link.n, 10_000);
+    let _ = writeln!(std::io::stderr(), "{latency:#?}");
     let added = latency
         .through_link
         .p99

@@ -153,6 +153,13 @@ impl World {
         this
     }
 
+    pub(crate) fn in_directory(path: &Path) -> Self {
+        let path = path.to_owned();
+        let mut this = Self::new();
+        this.make_disk = Some(Box::new(move || Box::new(Directory::open(&path).unwrap())));
+        this
+    }
+
     /// Nobody answers; the test takes what was dialled.
     pub(crate) fn without_hub() -> (Self, mpsc::Receiver<DuplexStream>) {
         let (accept, accepted) = mpsc::channel(16);
