@@ -11,6 +11,7 @@ mod directions;
 mod drivers;
 mod generated;
 mod long_files;
+mod opencode;
 mod report;
 mod setup;
 mod suite;

@@ -569,3 +569,6 @@ impl Running {
 fn count(tokens: f64) -> u64 {
     tokens as u64
 }
+
+#[cfg(test)]
+mod tests;
