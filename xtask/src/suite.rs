@@ -42,6 +42,13 @@ pub(crate) fn lint() -> bool {
     report.finish()
 }
 
+/// For those who run single tests of the agent.
+pub(crate) fn fetch_agent() -> bool {
+    let mut report = Report::default();
+    report.step("the real agent", opencode::fetch);
+    report.finish()
+}
+
 fn prepare(report: &mut Report) -> bool {
     report.step("packages", setup::packages_to_test)
         && report.step("cargo tools", setup::cargo_tools)

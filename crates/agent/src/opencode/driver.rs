@@ -212,7 +212,11 @@ impl Driver {
             Some(_) => Hearing::Transcribed,
             None => Hearing::None,
         };
-        let prompt = fit(prompt, hearing)?;
+        let mut prompt = fit(prompt, hearing)?;
+        if prompt.models.is_empty() {
+            // Else it would be whichever was asked last, and that may be one to which a turn fled.
+            prompt.models.extend(self.settings.model.clone());
+        }
         let channel = prompt.channel.clone();
         let slot = self.slot(&channel)?;
         let runs = slot.conversation.is_busy() && !slot.conversation.is_being_canceled();
@@ -461,8 +465,8 @@ impl Driver {
     fn read_what_was_missed(&mut self) {
         let mut wanted = Vec::new();
         for (channel, slot) in &mut self.slots {
-            if let Some((serial, session)) = slot.conversation.catch_up() {
-                wanted.push((channel.clone(), serial, session));
+            if let Some((serial, session, mark)) = slot.conversation.catch_up() {
+                wanted.push((channel.clone(), serial, session, mark));
             }
         }
         if wanted.is_empty() {
@@ -474,8 +478,8 @@ impl Driver {
         self.work.push(Box::pin(async move {
             let history = worker.history(known).await;
             let mut looks = Vec::new();
-            for (channel, serial, session) in wanted {
-                looks.push((channel, serial, worker.look(&session).await));
+            for (channel, serial, session, mark) in wanted {
+                looks.push((channel, serial, worker.look(&session, &mark).await));
             }
             Finished::CaughtUp(CaughtUp { history, looks })
         }));

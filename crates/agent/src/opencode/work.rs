@@ -105,10 +105,11 @@ impl Worker {
             Call::Look {
                 serial,
                 session,
+                mark,
                 after,
             } => {
                 sleep(after).await;
-                Done::Looked(serial, self.look(&session).await)
+                Done::Looked(serial, self.look(&session, &mark).await)
             }
             Call::Changes {
                 session,
@@ -266,11 +267,11 @@ impl Worker {
         self.api.history(&after).await
     }
 
-    pub(super) async fn look(&self, session: &str) -> Result<Look, HttpError> {
+    pub(super) async fn look(&self, session: &str, mark: &str) -> Result<Look, HttpError> {
         let begun = Instant::now();
         // First who is busy, then what was said: what an idle session said is its last word.
         let mut statuses = self.api.statuses().await?;
-        let messages = self.api.messages(session).await?;
+        let messages = self.api.messages_since(session, mark).await?;
         let mut children = HashMap::new();
         for child in subagents(&messages) {
             if let Ok(theirs) = self.api.messages(&child).await {

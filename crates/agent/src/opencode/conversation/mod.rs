@@ -378,7 +378,7 @@ impl Conversation {
     }
 
     /// The stream is back: what to look at, if a turn runs.
-    pub(super) fn catch_up(&mut self) -> Option<(u64, String)> {
+    pub(super) fn catch_up(&mut self) -> Option<(u64, String, String)> {
         let session = self.session.clone()?;
         let running = self.running.as_mut()?;
         if !matches!(running.phase, Phase::Running | Phase::Looking) {
@@ -386,7 +386,7 @@ impl Conversation {
         }
         running.phase = Phase::Looking;
         running.look_again = false;
-        Some((running.serial, session))
+        Some((running.serial, session, running.mark.clone()))
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
@@ -514,6 +514,7 @@ impl Conversation {
         out.calls.push(Call::Look {
             serial: running.serial,
             session: session.clone(),
+            mark: running.mark.clone(),
             after,
         });
     }
