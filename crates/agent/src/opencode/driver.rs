@@ -367,8 +367,12 @@ impl Driver {
                     Done::Changes(turn, Ok(diffs)) => {
                         list_changes(turn, &diffs, out);
                     }
-                    Done::Changes(_, Err(error)) | Done::Replied(Err(error)) => {
-                        tracing::warn!(%error, "the agent did not take it");
+                    Done::Changes(_, Err(error)) => {
+                        tracing::warn!(%error, "changed files are not known");
+                    }
+                    Done::Replied(Err(error)) => {
+                        tracing::warn!(%error, "the agent did not take an answer");
+                        conversation.look_soon(now);
                     }
                     Done::Replied(Ok(())) => {}
                 });

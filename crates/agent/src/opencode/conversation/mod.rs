@@ -389,6 +389,14 @@ impl Conversation {
         Some((running.serial, session, running.mark.clone()))
     }
 
+    /// The agent did not hear an answer, and may still wait for it: what it still asks is asked
+    /// again.
+    pub(super) fn look_soon(&mut self, now: Instant) {
+        if let Some(running) = &mut self.running {
+            running.look_at = Some(now + LOOK_AGAIN);
+        }
+    }
+
     pub(super) fn deadline(&self) -> Option<Instant> {
         let running = self.running.as_ref();
         let in_turn = running.filter(|running| running.phase == Phase::Running);
@@ -423,7 +431,7 @@ impl Conversation {
     }
 
     fn silent_at(&self, running: &Running) -> Option<Instant> {
-        if running.turn.runs_a_tool() || self.asks.is_waiting() {
+        if running.turn.running_tool().is_some() || self.asks.is_waiting() {
             return None;
         }
         let limit = if running.answered {

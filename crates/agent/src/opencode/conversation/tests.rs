@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::agent::Failed;
-use crate::event::{DecidedBy, Outcome, QuestionId};
+use crate::event::{DecidedBy, Outcome, PermissionId, QuestionId};
 use crate::opencode::wire::Event;
 use crate::prompt::Attachment;
 
@@ -422,4 +422,23 @@ async fn files_are_sent_before_the_text() {
     };
     assert_eq!(sending.parts[0]["url"], "data:image/png;base64,QUJD");
     assert_eq!(sending.parts[1]["text"], "[Channel: web:default]\nlook");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permission_whose_answer_was_lost_is_asked_for_again() {
+    let mut talk = Talk::running(&[]);
+    let asked = json!({
+        "id": "per_1", "sessionID": "ses_1", "permission": "bash", "patterns": ["ls"],
+    });
+    talk.event("permission.asked", &asked);
+    let id = PermissionId("per_1".to_owned());
+    talk.act(|conversation, _, out| {
+        conversation.decide(&id, Outcome::Allowed, out).unwrap();
+    });
+    talk.act(|conversation, now, _| conversation.look_soon(now));
+    assert_eq!(calls(&talk.wait(5)), ["look"]);
+    let mut still = look(wire::Status::Busy, json!([]));
+    still.permissions = vec![serde_json::from_value(asked).unwrap()];
+    let out = talk.looked(still);
+    assert!(matches!(out.happenings[0], Happening::Permission(_)));
 }
