@@ -166,7 +166,7 @@ impl Conversation {
             let under = started_by.filter(|_| !is_main);
             running.answered = true;
             let update = tool_update(call, tool, state, under);
-            if let Some(child) = state.metadata["sessionId"].as_str().filter(|_| is_main) {
+            if let Some(child) = state.metadata["sessionId"].as_str() {
                 running
                     .children
                     .insert(child.to_owned(), Some(part.id.clone()));
