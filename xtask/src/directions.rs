@@ -33,6 +33,10 @@ const RULES: &[(&str, May)] = &[
     ("nacre-egress", May::Use(&["nacre-model", "nacre-wire"])),
     ("nacre-keeper", May::Use(&["nacre-model", "nacre-wire"])),
     ("nacre-runner", May::Use(&["nacre-model", "nacre-wire"])),
+    (
+        "nacre-workplace",
+        May::Use(&["nacre-agent", "nacre-model", "nacre-wire"]),
+    ),
     // The only one that names concrete providers.
     ("nacre", May::UseAll),
     ("nacre-testkit", May::UseAll),

@@ -21,6 +21,14 @@ pub(crate) struct Command {
     /// Where the program may be, in order.
     pub(crate) candidates: Vec<CString>,
     pub(crate) cwd: Cwd,
+    pub(crate) under_pressure: UnderPressure,
+}
+
+/// What becomes of it when the sandbox runs out of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnderPressure {
+    GoesBeforeUs,
+    StaysWithUs,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -67,6 +75,7 @@ impl Command {
             env: env.collect::<Result<_, _>>()?,
             candidates,
             cwd,
+            under_pressure: UnderPressure::GoesBeforeUs,
         })
     }
 }

@@ -24,11 +24,19 @@ use crate::stdio::{self, Ends, Streams};
 use crate::stream::Stream;
 use crate::users;
 
+/// What becomes of the processes that a command leaves behind when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leftovers {
+    Live,
+    Die,
+}
+
 /// Fails only when nothing was started.
 pub(crate) async fn run(
     runner: &Rc<Runner>,
     host: UnixStream,
     exec: Exec,
+    leftovers: Leftovers,
     permit: OwnedSemaphorePermit,
 ) -> Result<(), (UnixStream, Failed)> {
     match start(runner, &exec).await {
@@ -38,7 +46,7 @@ pub(crate) async fn run(
             Ok(())
         }
         Ok((started, Some(streams))) => {
-            accompany(runner, host, started, streams).await;
+            accompany(runner, host, started, streams, leftovers).await;
             Ok(())
         }
     }
@@ -158,7 +166,13 @@ async fn detach(mut host: UnixStream, started: Started, permit: OwnedSemaphorePe
 }
 
 /// Leaving early drops the group, which kills the command and everything it started.
-async fn accompany(runner: &Rc<Runner>, mut host: UnixStream, started: Started, streams: Streams) {
+async fn accompany(
+    runner: &Rc<Runner>,
+    mut host: UnixStream,
+    started: Started,
+    streams: Streams,
+    leftovers: Leftovers,
+) {
     let Started {
         pid,
         group,
@@ -213,8 +227,9 @@ async fn accompany(runner: &Rc<Runner>, mut host: UnixStream, started: Started, 
         }
     };
     let Ok(status) = ended else { return };
-    if !timed_out {
-        group.let_live();
+    match leftovers {
+        Leftovers::Live if !timed_out => group.let_live(),
+        _ => group.kill(),
     }
     let exited = Reply::Exited(exited(status, timed_out));
     let _ = to_host.write_all(&Frame::control(&exited).encode()).await;

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use rustix::fs::{FileType, fstat, fstatfs};
 use rustix::io::{FdFlags, fcntl_setfd};
 use wire::MAX_CONTROL;
-use wire::guest::{CGROUP_FD, CONFIG_FD, Config, LISTEN_FD, READY_FD};
+use wire::guest::{CGROUP_FD, CONFIG_FD, Config, LISTEN_FD, READY_FD, WORKPLACE_FD};
 
 const CGROUP2_MAGIC: i64 = 0x6367_7270;
 
@@ -38,6 +38,8 @@ pub(crate) struct Inherited {
     /// The sandbox's cgroup, when there is one.
     pub(crate) cgroup: Option<OwnedFd>,
     pub(crate) ready: Option<OwnedFd>,
+    /// The program of the workplace, when there is one.
+    pub(crate) workplace: Option<OwnedFd>,
 }
 
 impl Inherited {
@@ -47,6 +49,7 @@ impl Inherited {
         let listener = claim(LISTEN_FD);
         let cgroup = claim(CGROUP_FD).ok().filter(is_cgroup);
         let ready = claim(READY_FD).ok();
+        let workplace = claim(WORKPLACE_FD).ok();
         close_the_rest();
 
         let missing = |fd, what| move |source| StartError::Missing { fd, what, source };
@@ -70,6 +73,7 @@ impl Inherited {
             listener,
             cgroup,
             ready,
+            workplace,
         })
     }
 }
@@ -104,5 +108,5 @@ fn claim(fd: i32) -> io::Result<OwnedFd> {
 #[expect(unsafe_code, reason = "rustix has no close_range")]
 fn close_the_rest() {
     // SAFETY: nothing in this process owns a descriptor above the inherited ones yet.
-    unsafe { libc::syscall(libc::SYS_close_range, READY_FD + 1, u32::MAX, 0) };
+    unsafe { libc::syscall(libc::SYS_close_range, WORKPLACE_FD + 1, u32::MAX, 0) };
 }

@@ -4,7 +4,8 @@
 //! ```text
 //! main ── accept ── operation ── exec ─── command + spawn + pump   a command and its streams
 //!   │                        └── files ── a child with the user's ids does the work
-//!   └─ SIGCHLD ── reaper ── group   what an operation started, in a cgroup of its own
+//!   ├─ SIGCHLD ── reaper ── group   what an operation started, in a cgroup of its own
+//!   └─ workplace ── the program that serves people and agents, started again when it dies
 //! ```
 //!
 //! One thread, always: a process is cloned from here and goes on running this program's code, which
@@ -27,6 +28,7 @@ mod spawn;
 mod stdio;
 mod stream;
 mod users;
+mod workplace;
 
 use std::io::Write as _;
 use std::process::ExitCode;

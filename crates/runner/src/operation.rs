@@ -7,8 +7,9 @@ use tokio::net::UnixStream;
 use tokio::sync::OwnedSemaphorePermit;
 use wire::Frame;
 use wire::frame::read_frame;
-use wire::guest::{Hello, PROTOCOL, Reply, Request};
+use wire::guest::{Below, Exec, Hello, PROTOCOL, Reply, Request};
 
+use crate::exec::Leftovers;
 use crate::serve::Runner;
 use crate::{exec, failure, files};
 
@@ -20,18 +21,31 @@ pub(crate) async fn serve(runner: Rc<Runner>, mut host: UnixStream, permit: Owne
     };
     match request {
         Ok(Request::Hello) => answer(&mut host, &Reply::Hello(hello(&runner))).await,
-        Ok(Request::Exec(exec)) => {
-            if let Err((mut host, failed)) = exec::run(&runner, host, exec, permit).await {
-                answer(&mut host, &Reply::Failed(failed)).await;
-            }
-        }
+        Ok(Request::Exec(exec)) => command(&runner, host, exec, Leftovers::Live, permit).await,
+        Ok(Request::Whole(exec)) => command(&runner, host, exec, Leftovers::Die, permit).await,
         Ok(Request::Read { path, user }) => {
             files::serve(&runner, host, user.as_deref(), files::Work::Read(path)).await;
         }
         Ok(Request::Write { path, user }) => {
             files::serve(&runner, host, user.as_deref(), files::Work::Write(path)).await;
         }
+        Ok(Request::Below(Below { root, user, work })) => {
+            let work = files::Work::Below(root, work);
+            files::serve(&runner, host, user.as_deref(), work).await;
+        }
         Err(_) => {}
+    }
+}
+
+async fn command(
+    runner: &Rc<Runner>,
+    host: UnixStream,
+    exec: Exec,
+    leftovers: Leftovers,
+    permit: OwnedSemaphorePermit,
+) {
+    if let Err((mut host, failed)) = exec::run(runner, host, exec, leftovers, permit).await {
+        answer(&mut host, &Reply::Failed(failed)).await;
     }
 }
 

@@ -10,16 +10,16 @@ use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, getpid, getrlimit, set_child_subreaper,
     set_dumpable_behavior, setrlimit,
 };
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinSet, LocalSet};
 use wire::guest::Config;
 
 use crate::group::Groups;
 use crate::inherited::{Inherited, StartError};
 use crate::reaper::Reaper;
-use crate::{operation, stdio};
+use crate::{operation, stdio, workplace};
 
 const MAX_OPERATIONS: usize = 256;
 /// From the request to end until the end.
@@ -31,6 +31,8 @@ pub(crate) struct Runner {
     pub(crate) groups: Rc<Groups>,
     pub(crate) reaper: Reaper,
     pub(crate) null: OwnedFd,
+    /// How many operations may be under way.
+    permits: Arc<Semaphore>,
     /// What commands get; ours is raised.
     pub(crate) descriptors: Rlimit,
 }
@@ -48,6 +50,7 @@ pub(crate) fn start() -> Result<(), StartError> {
         config: inherited.config,
         reaper: Reaper::default(),
         null: stdio::null().map_err(StartError::Null)?,
+        permits: Arc::new(Semaphore::new(MAX_OPERATIONS)),
         descriptors: raise_descriptors(),
     });
     inherited.listener.set_nonblocking(true)?;
@@ -61,7 +64,7 @@ pub(crate) fn start() -> Result<(), StartError> {
         if let Some(ready) = inherited.ready {
             let _ = rustix::io::write(ready, &[1]);
         }
-        serve(&runner, &listener, children, terminate).await;
+        serve(&runner, &listener, inherited.workplace, children, terminate).await;
         Ok(())
     })
 }
@@ -69,23 +72,28 @@ pub(crate) fn start() -> Result<(), StartError> {
 async fn serve(
     runner: &Rc<Runner>,
     listener: &UnixListener,
+    workplace: Option<OwnedFd>,
     mut children: Signal,
     mut terminate: Signal,
 ) {
-    let permits = Arc::new(Semaphore::new(MAX_OPERATIONS));
     let mut operations = JoinSet::new();
+    let (connections, mut connected) = mpsc::channel(1);
+    if let (Some(order), Some(program)) = (runner.config.workplace.clone(), workplace) {
+        operations.spawn_local(workplace::keep(
+            Rc::clone(runner),
+            order,
+            program,
+            connections,
+        ));
+    }
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((host, _)) => match Arc::clone(&permits).try_acquire_owned() {
-                    Ok(permit) => {
-                        operations.spawn_local(operation::serve(Rc::clone(runner), host, permit));
-                    }
-                    Err(_) => operation::turn_away(&host),
-                },
+                Ok((host, _)) => runner.operate(&mut operations, host),
                 // Out of descriptors: those in use come back.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             },
+            Some(workplace) = connected.recv() => runner.operate(&mut operations, workplace),
             Some(()) = children.recv() => {
                 runner.reaper.reap();
                 runner.groups.tidy();
@@ -109,6 +117,17 @@ async fn serve(
         while operations.join_next().await.is_some() {}
     };
     let _ = tokio::time::timeout(GRACE, ended).await;
+}
+
+impl Runner {
+    fn operate(self: &Rc<Self>, operations: &mut JoinSet<()>, connection: UnixStream) {
+        match Arc::clone(&self.permits).try_acquire_owned() {
+            Ok(permit) => {
+                operations.spawn_local(operation::serve(Rc::clone(self), connection, permit));
+            }
+            Err(_) => operation::turn_away(&connection),
+        }
+    }
 }
 
 /// To the process group of a command that is known not to be reaped.

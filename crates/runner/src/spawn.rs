@@ -15,7 +15,7 @@ use rustix::process::{Pid, Resource, Rlimit, chdir, ioctl_tiocsctty, setrlimit, 
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use crate::clone::{default_signals, fork, last_errno, unblock_signals};
-use crate::command::{Command, Cwd};
+use crate::command::{Command, Cwd, UnderPressure};
 use crate::group::Group;
 use crate::identity::Identity;
 use crate::stdio::Ends;
@@ -155,7 +155,9 @@ impl Child<'_> {
         if matches!(self.ends, Ends::Terminal(_)) {
             ioctl_tiocsctty(stdin).map_err(during(Stage::Session))?;
         }
-        if let Err(errno) = raise_own_oom_score() {
+        if self.command.under_pressure == UnderPressure::GoesBeforeUs
+            && let Err(errno) = raise_own_oom_score()
+        {
             self.report(Stage::OomScore, errno);
         }
         umask(Mode::from_raw_mode(0o022));

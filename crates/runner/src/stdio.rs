@@ -19,6 +19,11 @@ pub(crate) enum Ends<'a> {
     Pipes([OwnedFd; 3]),
     Terminal(OwnedFd),
     Null(BorrowedFd<'a>),
+    /// A conversation with us as its input, and nothing else.
+    Served {
+        conversation: OwnedFd,
+        null: BorrowedFd<'a>,
+    },
 }
 
 impl Ends<'_> {
@@ -27,6 +32,7 @@ impl Ends<'_> {
             Self::Pipes(ends) => ends.each_ref().map(|end| end.as_fd()),
             Self::Terminal(terminal) => [terminal.as_fd(); 3],
             Self::Null(null) => [*null; 3],
+            Self::Served { conversation, null } => [conversation.as_fd(), *null, *null],
         }
     }
 }

@@ -60,6 +60,14 @@ impl Stream {
             .await
     }
 
+    /// Whatever `receive` gets out of the descriptor once there is something.
+    pub(crate) async fn receive<T>(
+        &self,
+        mut receive: impl FnMut(&OwnedFd) -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.0.async_io(Interest::READABLE, &mut receive).await
+    }
+
     pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = self

@@ -7,6 +7,9 @@
 //! read    runner (Entry · Data* · EndOfEntry)* · Done          or Failed
 //! write   host   (Entry · Data* · EndOfEntry)* · Done
 //!         runner Done                                           or Failed
+//! whole   as exec
+//! below   host   (Data* · EndOfEntry) for a write, else nothing
+//!         runner (Listed* | Listed · Data* | as read) · Done    or Failed
 //! hello   runner Hello
 //! ```
 //!
@@ -15,7 +18,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Raw;
+use crate::{Raw, workplace};
 
 /// Raised when a change cannot be understood by the other side; both settle on the lower.
 pub const PROTOCOL: u32 = 1;
@@ -34,6 +37,66 @@ pub enum Request {
     Write {
         path: Raw,
         user: Option<String>,
+    },
+    /// As `Exec`, but what it leaves behind is ended with it.
+    Whole(Exec),
+    Below(Below),
+}
+
+/// One thing done below a directory, with every path relative to it and through no link at all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Below {
+    /// Absolute; itself no link.
+    pub root: Raw,
+    #[serde(default)]
+    pub user: Option<String>,
+    pub work: Work,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// What is in a directory, at most `limit` of it.
+    List {
+        path: Raw,
+        limit: u32,
+    },
+    /// What one name is, itself and not what it leads to.
+    Look {
+        path: Raw,
+    },
+    /// A part of one file.
+    Read {
+        path: Raw,
+        offset: u64,
+        length: u64,
+    },
+    /// Everything below the path, or the one file it names, as `Request::Read` gives it.
+    Tree {
+        path: Raw,
+    },
+    /// A file, whole or not at all. Directories on the way are made; a file that is there keeps its
+    /// mode unless another is asked for.
+    Write {
+        path: Raw,
+        mode: Option<u32>,
+    },
+    MakeDirectory {
+        path: Raw,
+    },
+    /// A symbolic link, in the place of another or of nothing.
+    Link {
+        path: Raw,
+        target: Raw,
+    },
+    /// With everything below it.
+    Remove {
+        path: Raw,
+    },
+    /// Directories on the way to the new name are made.
+    Rename {
+        from: Raw,
+        to: Raw,
     },
 }
 
@@ -90,6 +153,27 @@ pub enum Reply {
         missing: bool,
     },
     Failed(Failed),
+    Listed(Listed),
+}
+
+/// What is known of one name without opening it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    pub name: Raw,
+    pub kind: ListedKind,
+    pub size: u64,
+    pub mode: u32,
+    /// Since 1970.
+    pub modified_ms: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ListedKind {
+    File,
+    Directory,
+    Symlink,
+    Other,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,15 +246,19 @@ pub struct Config {
     /// Empty directories that were needed to bring it up; it removes them.
     #[serde(default)]
     pub scaffold: Vec<String>,
+    /// A workplace to be started and kept running.
+    #[serde(default)]
+    pub workplace: Option<workplace::Order>,
 }
 
 /// The runner's inherited descriptors: its [`Config`] (a file at offset 0), the listening socket
 /// of this protocol (unless [`Config::listen`] is set), its own cgroup v2 directory (if it has one),
-/// and a pipe on which it writes one byte once it listens.
+/// a pipe on which it writes one byte once it listens, and the program of a workplace.
 pub const CONFIG_FD: i32 = 3;
 pub const LISTEN_FD: i32 = 4;
 pub const CGROUP_FD: i32 = 5;
 pub const READY_FD: i32 = 6;
+pub const WORKPLACE_FD: i32 = 7;
 
 /// The directory of doors inside a sandbox.
 pub const DOORS: &str = "/run/nacre";

@@ -1,6 +1,7 @@
 //! Files to and from the host. The work is done by a child with the ids of whoever it is for, so
 //! that the kernel decides what is allowed; nothing here runs as root for another user.
 
+mod below;
 mod disk;
 mod path;
 mod read;
@@ -15,7 +16,7 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::umask;
 use tokio::net::UnixStream;
-use wire::guest::{Failed, Reply};
+use wire::guest::{self, Failed, Reply};
 use wire::{Frame, FrameError, Raw};
 
 use crate::failure::cannot;
@@ -27,6 +28,7 @@ use crate::{spawn, users};
 pub(crate) enum Work {
     Read(Raw),
     Write(Raw),
+    Below(Raw, guest::Work),
 }
 
 /// Ends when the child has.
@@ -98,6 +100,7 @@ fn help(connection: BorrowedFd<'_>, became: Result<(), Errno>, work: &Work) {
         .and_then(|()| match work {
             Work::Read(path) => read::send(path, &mut to_host),
             Work::Write(path) => write::receive(path, &mut from_host).map(|()| false),
+            Work::Below(root, work) => below::work(root, work, &mut from_host, &mut to_host),
         });
     match done {
         Ok(missing) => {

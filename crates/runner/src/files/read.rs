@@ -16,11 +16,11 @@ use super::path::{MAX_PATH, absolute, joined};
 use crate::failure::{cannot, refused};
 
 const MAX_DEPTH: usize = 256;
-const CHUNK: usize = 64 << 10;
+pub(super) const CHUNK: usize = 64 << 10;
 /// A file is read to the length it had when it was opened. The kernel's own files say zero.
 const UNKNOWN_LENGTH: u64 = 16 << 20;
 /// Whatever the name turns out to be, opening it must neither wait nor take a terminal.
-const PLAIN: OFlags = OFlags::RDONLY
+pub(super) const PLAIN: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
@@ -33,7 +33,14 @@ pub(super) fn send(path: &Raw, host: &mut impl Write) -> Result<bool, Stop> {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(true),
         other => other.map_err(cannot_read)?,
     };
-    let stat = fstat(&top).map_err(cannot_read)?;
+    send_opened(&top, path, host)?;
+    Ok(false)
+}
+
+/// A file or directory that was found. `path` is for messages.
+pub(super) fn send_opened(top: &OwnedFd, path: &Raw, host: &mut impl Write) -> Result<(), Stop> {
+    let cannot_read = |errno| Stop::Failed(cannot(&format!("read {path:?}"), errno));
+    let stat = fstat(top).map_err(cannot_read)?;
     let mut sender = Sender {
         host,
         top: path,
@@ -41,11 +48,10 @@ pub(super) fn send(path: &Raw, host: &mut impl Write) -> Result<bool, Stop> {
         buffer: vec![0; CHUNK],
     };
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => sender.file(&top, &stat)?,
-        FileType::Directory => sender.directory(&top, &stat, 0)?,
-        _ => return Err(refused(format!("{path:?} is neither a file nor a directory")).into()),
+        FileType::RegularFile => sender.file(top, &stat),
+        FileType::Directory => sender.directory(top, &stat, 0),
+        _ => Err(refused(format!("{path:?} is neither a file nor a directory")).into()),
     }
-    Ok(false)
 }
 
 struct Sender<'a, W> {

@@ -19,7 +19,7 @@ use super::disk::{
 use super::path::{Place, absolute, joined};
 use crate::failure::{cannot, refused};
 
-const NEW_FILE: OFlags = OFlags::WRONLY
+pub(super) const NEW_FILE: OFlags = OFlags::WRONLY
     .union(OFlags::CREATE)
     .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)
@@ -228,7 +228,11 @@ impl Receiver<'_> {
     }
 }
 
-fn fill(file: &OwnedFd, host: &mut impl Read, fail: impl Fn(Errno) -> Stop) -> Result<(), Stop> {
+pub(super) fn fill(
+    file: &OwnedFd,
+    host: &mut impl Read,
+    fail: impl Fn(Errno) -> Stop,
+) -> Result<(), Stop> {
     loop {
         let frame = Frame::read(host)?.ok_or(Stop::Gone)?;
         if frame.channel != Channel::Data {

@@ -48,6 +48,7 @@ impl Runner {
             ],
             listen: None,
             scaffold: Vec::new(),
+            workplace: None,
         };
         let path = directory.path().join("config");
         fs_err::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();

@@ -1,0 +1,110 @@
+//! What comes in: a query, a body, both bounded.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::{Request, StatusCode};
+use serde::de::DeserializeOwned;
+
+use super::answer::Failure;
+
+const MAX_JSON: usize = 1 << 20;
+
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub(super) request: Request<Incoming>,
+}
+
+impl Ask {
+    /// Of the query; the last one counts.
+    pub(super) fn parameter(&self, name: &str) -> Option<String> {
+        let query = self.request.uri().query()?;
+        let pairs = query
+            .split('&')
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        pairs
+            .rev()
+            .find(|(key, _)| decode(key) == name)
+            .map(|(_, value)| decode(value))
+    }
+
+    pub(super) fn required(&self, name: &str) -> Result<String, Failure> {
+        self.parameter(name)
+            .ok_or_else(|| Failure::bad(format!("`{name}` is missing from the query")))
+    }
+
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Failure> {
+        self.parameter(name)
+            .map(|text| {
+                text.parse()
+                    .map_err(|_| Failure::bad(format!("`{name}` is not a number")))
+            })
+            .transpose()
+    }
+
+    pub(super) async fn json<T: DeserializeOwned>(self) -> Result<T, Failure> {
+        let body = self.body(MAX_JSON).await?;
+        let text: &[u8] = if body.is_empty() { b"{}" } else { &body };
+        serde_json::from_slice(text).map_err(|error| Failure::bad(error.to_string()))
+    }
+
+    pub(super) async fn body(self, limit: usize) -> Result<Bytes, Failure> {
+        match Limited::new(self.request.into_body(), limit)
+            .collect()
+            .await
+        {
+            Ok(collected) => Ok(collected.to_bytes()),
+            Err(error) if error.is::<LengthLimitError>() => Err(Failure::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too_long",
+                format!("the body is longer than {limit} bytes"),
+            )),
+            Err(_) => Err(Failure::bad("the body broke off")),
+        }
+    }
+}
+
+/// `%41` and `+`. What is no text afterwards is no name of ours.
+pub(super) fn decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = bytes.get(at + 1..at + 3).and_then(|digits| {
+            let digits = std::str::from_utf8(digits).ok()?;
+            u8::from_str_radix(digits, 16).ok()
+        });
+        match (bytes[at], code) {
+            (b'%', Some(code)) => {
+                decoded.push(code);
+                at += 3;
+                continue;
+            }
+            (b'+', _) => decoded.push(b' '),
+            (byte, _) => decoded.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        assert_eq!(decode("a%2Fb+c%20d"), "a/b c d");
+        assert_eq!(decode("100%"), "100%");
+        assert_eq!(decode("%zz%4"), "%zz%4");
+        assert_eq!(decode("%ff"), "\u{fffd}");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_it_fail(text: String) {
+            decode(&text);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Tools;
+use super::answer::{Answer, Failure, json};
+use super::ask::Ask;
+use crate::env_files::Spec;
+
+#[derive(Deserialize)]
+struct Apply {
+    spec: Value,
+    /// Of whoever asks.
+    #[serde(default)]
+    values: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Scrub {
+    #[serde(default)]
+    spec: Option<Value>,
+}
+
+pub(super) async fn answer(tools: &Rc<Tools>, ask: Ask, what: &str) -> Result<Answer, Failure> {
+    match what {
+        "apply" => {
+            let Apply { spec, values } = ask.json().await?;
+            let applied = tools.env.apply(&parse(&spec)?, &values).await?;
+            Ok(json(&json!({"applied": applied})))
+        }
+        "scrub" => {
+            let Scrub { spec } = ask.json().await?;
+            let spec = spec.as_ref().map(parse).transpose()?;
+            Ok(json(
+                &json!({"scrubbed": tools.env.scrub(spec.as_ref()).await?}),
+            ))
+        }
+        _ => Err(Failure::no_route()),
+    }
+}
+
+fn parse(spec: &Value) -> Result<Spec, Failure> {
+    Ok(Spec::parse(spec.to_string().as_bytes())?)
+}

@@ -1,0 +1,93 @@
+//! Git, by the real `git` as the user, in the repositories of the workspace.
+//!
+//! A repository is hostile: its configuration can name programs to be run when it is merely looked
+//! at. [`guard`] takes all of them away, so that nothing here ever runs a hook, a filter, a helper or
+//! a pager of a repository. The person's and the agent's own `git` is their own business.
+
+mod act;
+mod clone;
+mod diff;
+mod freshness;
+mod guard;
+mod metadata;
+mod outcome;
+mod repo;
+mod status;
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::command::Outcome;
+use crate::files::{FileError, Files};
+use crate::hands::{Hands, HandsError};
+use crate::place::Place;
+
+pub use act::{Commit, Staging};
+pub use clone::{Checkout, CloneError, Cloned, Source};
+pub use diff::{DIFF_LIMIT, Diff};
+pub use freshness::{Facts, Pulled, is_pull_due};
+pub use outcome::{Action, Code, GitResult};
+pub use repo::Repo;
+pub use status::{Change, CommitInfo, State};
+
+const READ: Duration = Duration::from_secs(10);
+const STAGE: Duration = Duration::from_secs(15);
+const COMMIT: Duration = Duration::from_secs(30);
+const PUSH: Duration = Duration::from_mins(1);
+const DEEPEN: Duration = Duration::from_secs(30);
+const PULL: Duration = Duration::from_mins(1);
+const CLONE: Duration = Duration::from_mins(2);
+
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    #[error("there is no repository at {0:?}; `repos` lists those there are")]
+    NotARepo(String),
+    #[error("{0:?} leads out of the workspace")]
+    Outside(String),
+    #[error("git did not answer in time")]
+    TimedOut,
+    #[error("git failed: {0}")]
+    Failed(String),
+    #[error("the repository cannot be looked at")]
+    Files(#[source] FileError),
+    #[error("git cannot be run")]
+    Hands(#[from] HandsError),
+}
+
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Git {
+    hands: Rc<Hands>,
+    files: Files,
+    place: Place,
+    /// Configuration that the host gives: who commits, and where the git door is. Nothing of the
+    /// user's own configuration is read.
+    settings: Rc<[(String, String)]>,
+}
+
+impl Git {
+    pub fn new(hands: Rc<Hands>, place: Place, settings: Vec<(String, String)>) -> Self {
+        Self {
+            files: Files::new(Rc::clone(&hands), &place),
+            hands,
+            place,
+            settings: settings.into(),
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What a failed git said, for people: the end of it, and no more than a few lines.
+fn complaint(outcome: &Outcome) -> String {
+    const MOST: usize = 1000;
+    let said = text(&outcome.stderr);
+    let said = said.trim();
+    let mut start = said.len().saturating_sub(MOST);
+    while !said.is_char_boundary(start) {
+        start += 1;
+    }
+    said[start..].to_owned()
+}
