@@ -11,6 +11,7 @@ mod directions;
 mod drivers;
 mod generated;
 mod long_files;
+mod opencode;
 mod report;
 mod setup;
 mod suite;
@@ -27,10 +28,11 @@ fn main() -> anyhow::Result<ExitCode> {
         ["test"] => suite::test(),
         ["lint"] => suite::lint(),
         ["generate"] => generated::write_all().map(|()| true)?,
+        ["opencode"] => suite::fetch_agent(),
         ["up"] => up::up()?,
         ["vm", ref options @ ..] => return vm::vm(options),
         _ => {
-            println!("cargo xtask test | lint | generate | up | vm");
+            println!("cargo xtask test | lint | generate | opencode | up | vm");
             return Ok(ExitCode::from(2));
         }
     };

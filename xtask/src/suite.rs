@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::command::{command, output_of, run, run_command};
 use crate::report::{End, Report};
-use crate::{directions, drivers, generated, long_files, setup};
+use crate::{directions, drivers, generated, long_files, opencode, setup};
 
 /// Fetching the advisory database is given up after this long: some machines reach a package
 /// mirror and nothing else, and drop what they refuse.
@@ -16,6 +16,7 @@ pub(crate) fn test() -> bool {
     let mut report = Report::default();
     if prepare(&mut report) {
         check(&mut report);
+        report.step("the real agent", opencode::fetch);
         // Nothing below means anything for a tree that does not build.
         if report.step("build", || {
             ran("cargo nextest run --workspace --all-features --no-run")
@@ -38,6 +39,13 @@ pub(crate) fn lint() -> bool {
     if prepare(&mut report) {
         check(&mut report);
     }
+    report.finish()
+}
+
+/// For those who run single tests of the agent.
+pub(crate) fn fetch_agent() -> bool {
+    let mut report = Report::default();
+    report.step("the real agent", opencode::fetch);
     report.finish()
 }
 

@@ -27,7 +27,7 @@ pub struct Prompt {
     pub text: String,
     pub author: Option<Author>,
     pub attachments: Vec<Attachment>,
-    /// Tried in this order. Empty: whatever the agent is set up with, and no other.
+    /// Tried in this order. Empty: the one that the agent is set up with, and no other.
     pub models: Vec<ModelName>,
     /// The conversation that the caller remembers for this channel.
     pub session: Option<SessionRef>,

@@ -319,8 +319,10 @@ impl Turn {
         self.tools().next().is_some()
     }
 
-    pub fn runs_a_tool(&self) -> bool {
-        self.tools().any(|tool| tool.state == ToolState::Running)
+    /// The name of a tool that runs, the last one of several.
+    pub fn running_tool(&self) -> Option<&str> {
+        let running = self.tools().filter(|tool| tool.state == ToolState::Running);
+        running.last().map(|tool| tool.name.as_str())
     }
 
     /// Keys of text parts that are not closed.

@@ -106,6 +106,24 @@ impl Api {
         self.get("read a conversation", &path).await
     }
 
+    /// Those after that one and, if it is there, that one; a few more do no harm. Conversations get
+    /// long, and what was attached to them comes with them.
+    pub(super) async fn messages_since(
+        &self,
+        session: &str,
+        message: &str,
+    ) -> Result<Vec<MessageWithParts>, HttpError> {
+        for limit in [30, 300] {
+            let path = format!("/session/{session}/message?limit={limit}");
+            let last: Vec<MessageWithParts> = self.get("read a conversation", &path).await?;
+            let oldest = last.first().map(|oldest| oldest.info.id.as_str());
+            if last.len() < limit || oldest.is_some_and(|oldest| oldest <= message) {
+                return Ok(last);
+            }
+        }
+        self.messages(session).await
+    }
+
     pub(super) async fn send(
         &self,
         session: &str,

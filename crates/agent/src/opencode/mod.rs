@@ -53,7 +53,7 @@ pub struct Settings {
     /// Of the machine that the agent runs on: it sorts by time.
     pub clock: Arc<dyn Clock>,
     pub permissions: PermissionPolicy,
-    /// Who sums up a conversation whose prompts named no model.
+    /// For prompts that name none, and for what is no prompt.
     pub model: Option<ModelName>,
     pub transcriber: Option<Arc<dyn Transcriber>>,
     pub memory: Option<Arc<dyn Memory>>,

@@ -23,6 +23,8 @@ const FOR_THE_AGENT: Duration = Duration::from_secs(150);
 /// An aborted session is idle within a third of a second.
 const SETTLING: Duration = Duration::from_millis(100);
 const MOST_SETTLING: u32 = 50;
+const MOST_TRIES: u32 = 3;
+const BETWEEN_TRIES: Duration = Duration::from_secs(1);
 const MOST_MEMORY: usize = 200_000;
 const NOT_HEARD: &str = "(a voice note that could not be understood)";
 
@@ -105,10 +107,11 @@ impl Worker {
             Call::Look {
                 serial,
                 session,
+                mark,
                 after,
             } => {
                 sleep(after).await;
-                Done::Looked(serial, self.look(&session).await)
+                Done::Looked(serial, self.look(&session, &mark).await)
             }
             Call::Changes {
                 session,
@@ -137,7 +140,18 @@ impl Worker {
         for attachment in audio {
             heard.push(self.transcribe(attachment).await);
         }
-        let (session, new) = self.session(channel, known, verified).await?;
+        let mut tries = 0;
+        let (session, new) = loop {
+            match self.session(channel, known.clone(), verified).await {
+                // The process may have ended under it. The next one is waited for: nothing was sent.
+                Err(error) if error.status == 0 && tries < MOST_TRIES => {
+                    tries += 1;
+                    sleep(BETWEEN_TRIES).await;
+                    self.agent_is_ready().await?;
+                }
+                found => break found?,
+            }
+        };
         Ok(Prepared {
             session,
             new,
@@ -266,11 +280,11 @@ impl Worker {
         self.api.history(&after).await
     }
 
-    pub(super) async fn look(&self, session: &str) -> Result<Look, HttpError> {
+    pub(super) async fn look(&self, session: &str, mark: &str) -> Result<Look, HttpError> {
         let begun = Instant::now();
         // First who is busy, then what was said: what an idle session said is its last word.
         let mut statuses = self.api.statuses().await?;
-        let messages = self.api.messages(session).await?;
+        let messages = self.api.messages_since(session, mark).await?;
         let mut children = HashMap::new();
         for child in subagents(&messages) {
             if let Ok(theirs) = self.api.messages(&child).await {

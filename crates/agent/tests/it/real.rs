@@ -4,10 +4,13 @@
 //! there is none, these tests say so and prove nothing.
 
 mod office;
+mod tools;
 
 use std::time::{Duration, Instant};
 
+use agent::configuration::Speaks;
 use agent::event::{Change, Content, Happening, NewSession, Reason, ToolState};
+use agent::prompt::Attachment;
 use agent::review::ReviewRequest;
 use agent::{Agent as _, ChannelKey, CommandDone, Prompt, Refused, Scope, SlashCommand};
 
@@ -400,7 +403,10 @@ async fn a_question_with_two_items_waits_for_both_answers() {
 
 #[tokio::test]
 async fn a_permission_is_asked_for_and_refused() {
-    let mut office = office!(Wants { asks: true });
+    let mut office = office!(Wants {
+        asks: true,
+        ..Wants::default()
+    });
     office
         .start(
             r#"!!{"tool": "bash", "input": {"command": "touch no.txt", "description": "d"}}
@@ -480,5 +486,110 @@ async fn its_models_are_listed() {
             .any(|model| model.model.to_string() == "llm/main" && model.context == Some(200_000)),
         "{models:?}"
     );
+    office.close().await;
+}
+
+/// A turn with a tool in another form of asking models.
+async fn a_tool_turn_in(speaks: Speaks) {
+    let mut office = office!(Wants {
+        speaks,
+        ..Wants::default()
+    });
+    let script = r#"make it
+!!{"text": "I will.", "tools": [{"tool": "bash", "input": {"command": "echo a", "description": "d"}}, {"tool": "bash", "input": {"command": "echo b", "description": "d"}}]}
+!!{"text": "Made."}"#;
+    let events = office.ask(script).await;
+    assert_eq!(text_of(&events), "I will.\n\nMade.");
+    assert_eq!(reason_of(&events), Reason::EndTurn);
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_tool_turn_over_chat() {
+    a_tool_turn_in(Speaks::OpenAiChat).await;
+}
+
+#[tokio::test]
+async fn a_tool_turn_over_responses() {
+    a_tool_turn_in(Speaks::OpenAiResponses).await;
+}
+
+#[tokio::test]
+async fn an_image_reaches_the_model_before_the_text() {
+    let mut office = office!(Wants::default());
+    let mut prompt = Prompt::text("p", ChannelKey::web(), r#"!!{"text": "seen"}"#);
+    // One red pixel.
+    let pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
+    prompt.attachments.push(Attachment {
+        name: "pixel.png".to_owned(),
+        media_type: "image/png".to_owned(),
+        data: pixel.to_owned(),
+    });
+    office.agent.accept(prompt).await.unwrap().start();
+    assert_eq!(text_of(&office.until_done().await), "seen");
+    let sent = office.model.shown().pop().unwrap().to_string();
+    let (image, text) = (sent.find(pixel).unwrap(), sent.find("[Channel: ").unwrap());
+    assert!(image < text);
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_session_that_works_for_somebody_else_is_aborted_before_it_is_adopted() {
+    let mut office = office!(Wants::default());
+    office
+        .start(r#"!!{"text": "a b c d e f g h i j k l m n o p", "delay_ms": 500}"#)
+        .await;
+    let session = office
+        .until(|event| match &event.happening {
+            Happening::SessionStarted { session, .. } => Some(session.clone()),
+            _ => None,
+        })
+        .await;
+    office
+        .until(|event| matches!(event.happening, Happening::PartDelta { .. }).then_some(()))
+        .await;
+    let (second, mut events) = office.second_client().await;
+    let mut prompt = Prompt::text("p", ChannelKey::web(), r#"!!{"text": "mine now"}"#);
+    prompt.session = Some(session);
+    second.accept(prompt).await.unwrap().start();
+    let text = loop {
+        if let Happening::TurnDone { text, .. } = events.recv().await.unwrap().happening {
+            break text;
+        }
+    };
+    assert_eq!(text, "mine now");
+    let first = office.until_done().await;
+    assert_eq!(reason_of(&first), Reason::Error);
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_tool_of_ours_is_told_whose_session_calls() {
+    let tools = tools::Tools::listen().await;
+    let mut office = office!(Wants {
+        tools: Some(tools.address),
+        ..Wants::default()
+    });
+    let events = office
+        .ask(
+            r#"!!{"tool": "nacre_note", "input": {"text": "hi"}}
+!!{"text": "noted"}"#,
+        )
+        .await;
+    assert_eq!(text_of(&events), "noted");
+    let session = events.iter().find_map(|event| match &event.happening {
+        Happening::SessionStarted { session, .. } => Some(session.0.clone()),
+        _ => None,
+    });
+    let calls = tools.calls();
+    let [call] = &calls[..] else {
+        panic!("{calls:?}");
+    };
+    assert_eq!(call["arguments"]["text"], "hi");
+    assert_eq!(
+        call["arguments"][agent::opencode::SESSION_ARGUMENT].as_str(),
+        session.as_deref()
+    );
+    assert_eq!(tools.bearer(), "Bearer tools-token");
     office.close().await;
 }

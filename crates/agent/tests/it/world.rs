@@ -299,6 +299,8 @@ pub(crate) fn lines(events: &[Event]) -> String {
     lines.join("\n")
 }
 
+const IDS: &[&str] = &["msg_", "prt_", "ses_", "que_", "per_"];
+
 fn name_ids(value: &mut Value, names: &mut HashMap<String, String>) {
     match value {
         Value::Object(map) => {
@@ -316,6 +318,7 @@ fn name_ids(value: &mut Value, names: &mut HashMap<String, String>) {
                 ]
                 .contains(&key.as_str())
                     && let Some(id) = value.as_str()
+                    && IDS.iter().any(|prefix| id.starts_with(prefix))
                 {
                     let next = names.values().filter(|name| name.starts_with(key)).count() + 1;
                     let known = names.iter().find(|(known, _)| *known == id);

@@ -270,8 +270,8 @@ impl Conversation {
     }
 
     fn go_on(&mut self, out: &mut Out) {
-        if !self.asks.is_waiting() && self.is_busy() {
-            self.set_status(Status::Thinking, out);
+        if self.is_busy() {
+            self.show_work(out);
         }
     }
 

@@ -37,6 +37,7 @@ pub(in crate::opencode) enum Call {
     Look {
         serial: u64,
         session: String,
+        mark: String,
         after: Duration,
     },
     Changes {

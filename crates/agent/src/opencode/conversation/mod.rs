@@ -378,7 +378,7 @@ impl Conversation {
     }
 
     /// The stream is back: what to look at, if a turn runs.
-    pub(super) fn catch_up(&mut self) -> Option<(u64, String)> {
+    pub(super) fn catch_up(&mut self) -> Option<(u64, String, String)> {
         let session = self.session.clone()?;
         let running = self.running.as_mut()?;
         if !matches!(running.phase, Phase::Running | Phase::Looking) {
@@ -386,7 +386,15 @@ impl Conversation {
         }
         running.phase = Phase::Looking;
         running.look_again = false;
-        Some((running.serial, session))
+        Some((running.serial, session, running.mark.clone()))
+    }
+
+    /// The agent did not hear an answer, and may still wait for it: what it still asks is asked
+    /// again.
+    pub(super) fn look_soon(&mut self, now: Instant) {
+        if let Some(running) = &mut self.running {
+            running.look_at = Some(now + LOOK_AGAIN);
+        }
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
@@ -423,7 +431,7 @@ impl Conversation {
     }
 
     fn silent_at(&self, running: &Running) -> Option<Instant> {
-        if running.turn.runs_a_tool() || self.asks.is_waiting() {
+        if running.turn.running_tool().is_some() || self.asks.is_waiting() {
             return None;
         }
         let limit = if running.answered {
@@ -514,6 +522,7 @@ impl Conversation {
         out.calls.push(Call::Look {
             serial: running.serial,
             session: session.clone(),
+            mark: running.mark.clone(),
             after,
         });
     }
@@ -569,3 +578,6 @@ impl Running {
 fn count(tokens: f64) -> u64 {
     tokens as u64
 }
+
+#[cfg(test)]
+mod tests;

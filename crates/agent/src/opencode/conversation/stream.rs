@@ -166,18 +166,21 @@ impl Conversation {
             let under = started_by.filter(|_| !is_main);
             running.answered = true;
             let update = tool_update(call, tool, state, under);
-            let now_is = update.state;
-            if let Some(child) = state.metadata["sessionId"].as_str().filter(|_| is_main) {
+            if let Some(child) = state.metadata["sessionId"].as_str() {
                 running
                     .children
                     .insert(child.to_owned(), Some(part.id.clone()));
             }
+            let before = out.happenings.len();
             running.turn.tool(&part.id, update, &mut out.happenings);
+            let is_news = out.happenings.len() > before;
             if running.turn.is_full() {
                 let failure = Failure::new(FailureKind::Other, "the turn has too many parts");
                 return self.switch_or_give_up(failure, out);
             }
-            self.show_tool(tool, now_is, out);
+            if is_news {
+                self.show_work(out);
+            }
             return;
         }
         if !is_main {
@@ -202,23 +205,18 @@ impl Conversation {
         }
     }
 
-    fn show_tool(&mut self, tool: &str, state: ToolState, out: &mut Out) {
-        let status = match state {
-            _ if self.asks.is_waiting() => return,
-            ToolState::Pending | ToolState::Running if tool == QUESTION_TOOL => return,
-            ToolState::Pending | ToolState::Running => Status::ToolCalling {
+    /// What the agent is seen to do when nobody is asked: a tool that runs, or thought.
+    pub(super) fn show_work(&mut self, out: &mut Out) {
+        if self.asks.is_waiting() {
+            return;
+        }
+        let running = self.running.as_ref();
+        let tool = running.and_then(|running| running.turn.running_tool());
+        let status = match tool.filter(|tool| *tool != QUESTION_TOOL) {
+            Some(tool) => Status::ToolCalling {
                 tool: tool.to_owned(),
             },
-            ToolState::Completed | ToolState::Error => {
-                let still_runs = self
-                    .running
-                    .as_ref()
-                    .is_some_and(|running| running.turn.runs_a_tool());
-                if still_runs {
-                    return;
-                }
-                Status::Thinking
-            }
+            None => Status::Thinking,
         };
         self.set_status(status, out);
     }

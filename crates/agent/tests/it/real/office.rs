@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use agent::configuration::{
     Configuration, FileContent, Launch, Model, PermissionPolicy, Provider, Questions, Sees, Speaks,
+    ToolServer,
 };
 use agent::dial::{Dial, Stream, Tcp};
 use agent::event::{Event, Happening, Reason};
@@ -29,10 +30,23 @@ use tokio::time::timeout;
 const LONG: Duration = Duration::from_mins(1);
 pub(crate) const MEMORY: &str = "earlier somebody spoke of pearls";
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Wants {
     /// The agent asks before it acts.
     pub(crate) asks: bool,
+    pub(crate) speaks: Speaks,
+    /// Where our tools are.
+    pub(crate) tools: Option<SocketAddr>,
+}
+
+impl Default for Wants {
+    fn default() -> Wants {
+        Wants {
+            asks: false,
+            speaks: Speaks::AnthropicMessages,
+            tools: None,
+        }
+    }
 }
 
 impl Wants {
@@ -58,6 +72,7 @@ pub(crate) struct Office {
     process: Option<Child>,
     address: SocketAddr,
     wire: Arc<Wire>,
+    settings: Settings,
     tasks: JoinSet<()>,
 }
 
@@ -86,7 +101,7 @@ impl Office {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let process = prepare_and_spawn(&program, &directory, &launch).await;
         let wire = Arc::new(Wire::new(address));
-        let connected = opencode::connect(Settings {
+        let settings = Settings {
             dial: wire.clone(),
             password: Secret::new("hunter22"),
             clock: Arc::new(SystemClock),
@@ -95,12 +110,12 @@ impl Office {
             transcriber: None,
             memory: Some(Arc::new(Remembers)),
             health_limit: opencode::HEALTH_LIMIT,
-        });
+        };
         let Connected {
             agent,
             driver,
             events,
-        } = connected.await.unwrap();
+        } = opencode::connect(settings.clone()).await.unwrap();
         tasks.spawn(driver.run());
         Ok(Office {
             agent,
@@ -114,6 +129,7 @@ impl Office {
             process: Some(process),
             address,
             wire,
+            settings,
             tasks,
         })
     }
@@ -252,6 +268,13 @@ impl Office {
         }
     }
 
+    /// Another client of the same agent.
+    pub(crate) async fn second_client(&mut self) -> (OpenCode, mpsc::Receiver<Event>) {
+        let connected = opencode::connect(self.settings.clone()).await.unwrap();
+        self.tasks.spawn(connected.driver.run());
+        (connected.agent, connected.events)
+    }
+
     pub(crate) async fn close(mut self) {
         self.kill().await;
         self.tasks.shutdown().await;
@@ -354,14 +377,19 @@ fn configuration(
         providers: vec![Provider {
             id: "llm".to_owned(),
             name: "Scripted".to_owned(),
-            speaks: Speaks::AnthropicMessages,
+            speaks: wants.speaks,
             base_url: format!("http://{model}/v1"),
             models: models.map(|id| entry(&id)).collect(),
         }],
         model: Some("llm/main".parse().unwrap()),
         small_model: Some("llm/main".parse().unwrap()),
         model_token: Secret::new("worthless"),
-        tools: None,
+        tools: wants.tools.map(|address| ToolServer {
+            name: "nacre".to_owned(),
+            url: format!("http://{address}/mcp"),
+            token: Secret::new("tools-token"),
+            timeout_ms: 30_000,
+        }),
         without_tools: Vec::new(),
         instructions: Vec::new(),
         permissions: wants.policy(),

@@ -1,3 +1,5 @@
+mod commands;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 
@@ -8,18 +10,17 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::api::Api;
-use super::conversation::{Conversation, Look, Out, Verified, list_changes};
-use super::handle::{Borrowed, Command, OpenCode};
-use super::health::{self, Unhealthy};
+use super::conversation::{Conversation, Look, Out, list_changes};
+use super::handle::{Command, OpenCode};
+use super::health::Unhealthy;
 use super::http::HttpError;
 use super::watch::{Item, Watch};
 use super::wire;
 use super::work::{Done, Readiness, Worker};
 use super::{Connected, Settings};
-use crate::agent::{Accepted, Failed, Refused, Scope};
 use crate::channel::ChannelKey;
-use crate::event::{Event, Happening, NewSession, SessionRef};
-use crate::prompt::{Hearing, Prompt, PromptId, fit};
+use crate::event::Event;
+use crate::prompt::Prompt;
 
 const MOST_EVENTS: usize = 256;
 const MOST_COMMANDS: usize = 64;
@@ -159,195 +160,6 @@ impl Driver {
         }
     }
 
-    fn command(&mut self, command: Command) {
-        match command {
-            Command::Accept { prompt, reply } => {
-                let _ = reply.send(self.accept(*prompt));
-            }
-            Command::Cancel { scope, reply } => self.cancel(&scope, reply),
-            Command::Answer {
-                question,
-                item,
-                chosen,
-                reply,
-            } => {
-                let answer = |conversation: &mut Conversation, out: &mut Out| {
-                    conversation.answer_item(&question, item, chosen, out)
-                };
-                let _ = reply.send(self.at_ask(&question.0, answer));
-            }
-            Command::Decide {
-                permission,
-                outcome,
-                reply,
-            } => {
-                let decide = |conversation: &mut Conversation, out: &mut Out| {
-                    conversation.decide(&permission, outcome, out)
-                };
-                let _ = reply.send(self.at_ask(&permission.0, decide));
-            }
-            Command::Held { reply } => {
-                let held = self.slots.values().map(|slot| slot.conversation.holds());
-                let _ = reply.send(held.collect());
-            }
-            Command::Borrow { channel, reply } => {
-                let _ = reply.send(self.borrow(&channel));
-            }
-            Command::Adopt { channel, session } => self.adopt(&channel, session),
-            Command::ProcessStarted => self.process_started(),
-            Command::ProcessEnded(how) => {
-                self.readiness.send_replace(Readiness::Down);
-                self.watch.turn_off();
-                self.each(|conversation, now, out| conversation.process_ended(&how, now, out));
-            }
-            Command::ProcessGivenUp(why) => self.give_up(&why),
-        }
-    }
-
-    fn accept(&mut self, prompt: Prompt) -> Result<Accepted, Refused> {
-        if let Readiness::GivenUp(why) = &*self.readiness.borrow() {
-            return Err(Refused::AgentGone(why.clone()));
-        }
-        let hearing = match self.settings.transcriber {
-            Some(_) => Hearing::Transcribed,
-            None => Hearing::None,
-        };
-        let prompt = fit(prompt, hearing)?;
-        let channel = prompt.channel.clone();
-        let slot = self.slot(&channel)?;
-        let runs = slot.conversation.is_busy() && !slot.conversation.is_being_canceled();
-        if runs || !matches!(slot.taken, Taken::Free) {
-            return Err(Refused::Busy(channel));
-        }
-        slot.taken = Taken::Reserved { canceled: false };
-        let (accepted, started) = Accepted::new(prompt.id.clone());
-        self.work.push(Box::pin(async move {
-            match started.await {
-                Ok(()) => Finished::Started(Box::new(prompt)),
-                Err(_) => Finished::Released(channel),
-            }
-        }));
-        Ok(accepted)
-    }
-
-    fn slot(&mut self, channel: &ChannelKey) -> Result<&mut Slot, Refused> {
-        if !self.slots.contains_key(channel) && self.slots.len() >= MOST_CHANNELS {
-            let is_idle =
-                |slot: &Slot| !slot.conversation.is_busy() && matches!(slot.taken, Taken::Free);
-            let idle = self.slots.iter().find(|(_, slot)| is_idle(slot));
-            let idle = idle.map(|(channel, _)| channel.clone());
-            let idle = idle.ok_or(Refused::TooManyChannels(MOST_CHANNELS))?;
-            self.slots.remove(&idle);
-        }
-        let settings = &self.settings;
-        Ok(self.slots.entry(channel.clone()).or_insert_with(|| Slot {
-            conversation: Conversation::new(
-                channel.clone(),
-                settings.clock.clone(),
-                settings.permissions,
-            ),
-            taken: Taken::Free,
-            cancels: Vec::new(),
-        }))
-    }
-
-    fn cancel(&mut self, scope: &Scope, reply: oneshot::Sender<(Vec<PromptId>, Waiting)>) {
-        let mut prompts = Vec::new();
-        let mut ends = Vec::new();
-        let channels: Vec<ChannelKey> = match scope {
-            Scope::All => self.slots.keys().cloned().collect(),
-            Scope::Channel(channel) => vec![channel.clone()],
-        };
-        for channel in channels {
-            let Some(slot) = self.slots.get_mut(&channel) else {
-                continue;
-            };
-            if let Taken::Reserved { canceled } | Taken::Waiting { canceled, .. } = &mut slot.taken
-            {
-                *canceled = true;
-            }
-            if let Some(prompt) = slot.conversation.prompt() {
-                prompts.push(prompt.clone());
-                let (waiter, end) = oneshot::channel();
-                slot.cancels.push(waiter);
-                ends.push(end);
-                self.at(&channel, |conversation, now, out| {
-                    conversation.cancel(now, out);
-                });
-            }
-        }
-        let _ = reply.send((prompts, ends));
-    }
-
-    fn at_ask(
-        &mut self,
-        id: &str,
-        act: impl FnOnce(&mut Conversation, &mut Out) -> Result<(), Failed>,
-    ) -> Result<(), Failed> {
-        let mut slots = self.slots.iter();
-        let found = slots.find(|(_, slot)| slot.conversation.asks(id));
-        let Some(channel) = found.map(|(channel, _)| channel.clone()) else {
-            return Err(Failed::NotOpen(id.to_owned()));
-        };
-        let mut result = Ok(());
-        self.at(&channel, |conversation, _, out| {
-            result = act(conversation, out);
-        });
-        result
-    }
-
-    /// The channel for something that is no prompt, until the answer is dropped.
-    fn borrow(&mut self, channel: &ChannelKey) -> Result<Borrowed, Failed> {
-        let slot = self
-            .slot(channel)
-            .map_err(|refused| Failed::AgentGone(refused.to_string()))?;
-        if slot.conversation.is_busy() || !matches!(slot.taken, Taken::Free) {
-            return Err(Failed::Busy(channel.clone()));
-        }
-        slot.taken = Taken::Borrowed;
-        let session = slot.conversation.session.clone();
-        let (hold, end) = oneshot::channel::<()>();
-        let channel = channel.clone();
-        self.work.push(Box::pin(async move {
-            let _ = end.await;
-            Finished::Released(channel)
-        }));
-        Ok(Borrowed {
-            session,
-            _hold: hold,
-        })
-    }
-
-    fn adopt(&mut self, channel: &ChannelKey, session: String) {
-        if let Some(slot) = self.slots.get_mut(channel) {
-            slot.conversation.session = Some(session.clone());
-            slot.conversation.verified = Verified::Yes;
-            self.outbox.push_back(Event {
-                channel: channel.clone(),
-                happening: Happening::SessionStarted {
-                    session: SessionRef(session),
-                    why: NewSession::Asked,
-                },
-            });
-        }
-    }
-
-    fn process_started(&mut self) {
-        self.readiness.send_replace(Readiness::Down);
-        let api = self.api.clone();
-        let limit = self.settings.health_limit;
-        self.work.push(Box::pin(async move {
-            Finished::Healthy(health::wait(&api, limit).await)
-        }));
-    }
-
-    fn give_up(&mut self, why: &str) {
-        self.readiness
-            .send_replace(Readiness::GivenUp(why.to_owned()));
-        self.watch.turn_off();
-        self.each(|conversation, now, out| conversation.process_given_up(why, now, out));
-    }
-
     fn finished(&mut self, finished: Finished) {
         match finished {
             Finished::Call(channel, done) => {
@@ -363,8 +175,12 @@ impl Driver {
                     Done::Changes(turn, Ok(diffs)) => {
                         list_changes(turn, &diffs, out);
                     }
-                    Done::Changes(_, Err(error)) | Done::Replied(Err(error)) => {
-                        tracing::warn!(%error, "the agent did not take it");
+                    Done::Changes(_, Err(error)) => {
+                        tracing::warn!(%error, "changed files are not known");
+                    }
+                    Done::Replied(Err(error)) => {
+                        tracing::warn!(%error, "the agent did not take an answer");
+                        conversation.look_soon(now);
                     }
                     Done::Replied(Ok(())) => {}
                 });
@@ -435,11 +251,13 @@ impl Driver {
         let Some(session) = session else {
             return;
         };
-        let owner = self
-            .slots
-            .values()
-            .find(|slot| slot.conversation.owns(session));
-        // A stranger's: somebody else uses the same server.
+        // Whose session it is comes before whose subagent it is said to be.
+        let is_theirs = |slot: &&Slot| slot.conversation.session.as_deref() == Some(session);
+        let owner = self.slots.values().find(is_theirs).or_else(|| {
+            let mut slots = self.slots.values();
+            slots.find(|slot| slot.conversation.owns(session))
+        });
+        // Else a stranger's: somebody else uses the same server.
         let Some(channel) = owner.map(|slot| slot.conversation.channel.clone()) else {
             return;
         };
@@ -461,8 +279,8 @@ impl Driver {
     fn read_what_was_missed(&mut self) {
         let mut wanted = Vec::new();
         for (channel, slot) in &mut self.slots {
-            if let Some((serial, session)) = slot.conversation.catch_up() {
-                wanted.push((channel.clone(), serial, session));
+            if let Some((serial, session, mark)) = slot.conversation.catch_up() {
+                wanted.push((channel.clone(), serial, session, mark));
             }
         }
         if wanted.is_empty() {
@@ -474,8 +292,8 @@ impl Driver {
         self.work.push(Box::pin(async move {
             let history = worker.history(known).await;
             let mut looks = Vec::new();
-            for (channel, serial, session) in wanted {
-                looks.push((channel, serial, worker.look(&session).await));
+            for (channel, serial, session, mark) in wanted {
+                looks.push((channel, serial, worker.look(&session, &mark).await));
             }
             Finished::CaughtUp(CaughtUp { history, looks })
         }));
