@@ -62,7 +62,9 @@ pub enum Work {
         limit: u32,
     },
     /// What one name is, itself and not what it leads to.
-    Look { path: Raw },
+    Look {
+        path: Raw,
+    },
     /// A part of one file.
     Read {
         path: Raw,
@@ -315,5 +317,21 @@ mod tests {
                 ..
             })
         ));
+    }
+
+    #[test]
+    fn the_spelling_of_work_below_a_directory_is_kept() {
+        let request = Request::Below(Below {
+            root: "/work".into(),
+            user: None,
+            work: Work::Write {
+                path: "a".into(),
+                mode: Some(0o600),
+            },
+        });
+        let text = serde_json::to_string(&request).unwrap();
+        let kept =
+            r#"{"below":{"root":"/work","user":null,"work":{"write":{"path":"a","mode":384}}}}"#;
+        assert_eq!(text, kept);
     }
 }

@@ -18,6 +18,7 @@ pub mod env_files;
 pub mod files;
 pub mod git;
 pub mod hands;
+pub mod idle;
 pub mod inside;
 pub mod place;
 pub mod ports;

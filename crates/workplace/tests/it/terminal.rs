@@ -212,6 +212,22 @@ fn a_viewer_that_does_not_read_is_shown_the_screen_anew_and_holds_nobody_up() {
 }
 
 #[test]
+fn a_paste_that_nobody_reads_does_not_hold_up_what_is_shown() {
+    in_world(|world: Rc<World>| async move {
+        let terminals = terminals(&world);
+        let mut client = Client::plain(&terminals, "main").await;
+        client
+            .keys("stty -echo; echo re''ady; sleep 0.5; echo sh''own; exec cat >/dev/null\n")
+            .await;
+        client.until("ready").await;
+        for _ in 0..100 {
+            client.keys(&"y\n".repeat(5000)).await;
+        }
+        client.until("shown").await;
+    });
+}
+
+#[test]
 fn a_shell_that_ends_says_so_and_the_name_is_free_again() {
     in_world(|world: Rc<World>| async move {
         let terminals = terminals(&world);
