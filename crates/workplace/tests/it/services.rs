@@ -4,7 +4,9 @@ use std::time::Duration;
 use fs_err as fs;
 use workplace::services::{LOG_LIMIT, Name, Restart, Services, Status};
 
-use crate::world::{World, eventually, in_world, is_alive, service, status_becomes};
+use crate::world::{
+    World, eventually, in_world, in_world_without_cgroup, is_alive, service, status_becomes,
+};
 
 fn log_of(services: &Services, name: &str) -> String {
     let name = Name::new(name).unwrap();
@@ -130,6 +132,24 @@ fn a_service_that_ends_leaves_no_daemon_behind() {
         services.start(service("web", daemon)).unwrap();
         let pid = pid_in_log(&services, "web").await;
         status_becomes(&services, "web", Status::Stopped).await;
+        eventually("the daemon is gone", || !is_alive(pid)).await;
+    });
+}
+
+#[test]
+fn without_a_cgroup_daemons_are_found_by_their_mark() {
+    in_world_without_cgroup(|world: Rc<World>| async move {
+        let services = world.services();
+        let daemon =
+            "(setsid sh -c 'trap \"\" TERM; echo pid=$$; exec sleep 1000' &) ; exec sleep 1000";
+        services.start(service("web", daemon)).unwrap();
+        let pid = pid_in_log(&services, "web").await;
+        services.stop(&Name::new("web").unwrap()).await.unwrap();
+        eventually("the daemon is gone", || !is_alive(pid)).await;
+        let daemon = "(setsid sh -c 'echo pid=$$; exec sleep 1000' &) ; sleep 0.2; exit 0";
+        services.start(service("done", daemon)).unwrap();
+        let pid = pid_in_log(&services, "done").await;
+        status_becomes(&services, "done", Status::Stopped).await;
         eventually("the daemon is gone", || !is_alive(pid)).await;
     });
 }
