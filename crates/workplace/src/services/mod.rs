@@ -199,6 +199,15 @@ impl Services {
         Ok(self.shared.launch(definition))
     }
 
+    /// As [`Services::start`], but leaves alone one that runs as it is wanted already: what starts
+    /// by itself may have been started by [`Services::resume`].
+    pub fn ensure(&self, definition: Definition) -> Result<Info, ServiceError> {
+        match self.shared.slot(&definition.name) {
+            Ok(slot) if slot.is_alive() && slot.definition == definition => Ok(slot.info()),
+            _ => self.start(definition),
+        }
+    }
+
     /// Starts one that is known; leaves it alone when it runs.
     pub fn start_again(&self, name: &Name) -> Result<Info, ServiceError> {
         let slot = self.shared.slot(name)?;

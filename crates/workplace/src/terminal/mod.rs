@@ -12,6 +12,7 @@
 mod modes;
 mod plain;
 mod ring;
+mod silence;
 mod ttyd;
 mod viewer;
 
@@ -238,7 +239,10 @@ impl Terminals {
         (!terminal.ended.is_cancelled()).then(|| Rc::clone(terminal))
     }
 
-    fn noticed_typing(&self, terminal: &Terminal) {
+    fn notice(&self, terminal: &Terminal, keys: &[u8]) {
+        if silence::is_report(keys) {
+            return;
+        }
         let now = self.shared.clock.now();
         terminal.typed_at.set(Some(now));
         self.shared.typed_at.set(Some(now));

@@ -79,7 +79,7 @@ where
             // While the shell takes no more, nothing more is taken for it.
             message = socket.next(), if waiting.is_none() => match message {
                 Some(Ok(Message::Binary(keys))) if !keys.is_empty() => {
-                    terminals.noticed_typing(&terminal);
+                    terminals.notice(&terminal, &keys);
                     waiting = Some(Input::Keys(keys.into()));
                 }
                 Some(Ok(Message::Text(text))) => match serde_json::from_str(&text) {

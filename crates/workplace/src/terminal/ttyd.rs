@@ -83,7 +83,7 @@ where
             received = next(&mut socket), if waiting.is_none() => match received {
                 None => return,
                 Some(Said::Keys(keys)) => {
-                    terminals.noticed_typing(&terminal);
+                    terminals.notice(&terminal, &keys);
                     waiting = Some(Input::Keys(keys));
                 }
                 Some(Said::Size(size)) => waiting = terminal.resized(size),

@@ -227,6 +227,9 @@ fn what_ran_before_runs_again_and_what_was_stopped_does_not() {
             again.info(&Name::new("off").unwrap()).unwrap().status,
             Status::Stopped
         );
+        let before = again.info(&Name::new("web").unwrap()).unwrap().pid;
+        let same = again.ensure(service("web", "echo up; exec sleep 1000"));
+        assert_eq!(same.unwrap().pid, before, "it is not started twice");
         assert_eq!(again.exposed(), Some(3000));
         assert!(
             log_of(&again, "web").contains("up"),

@@ -127,6 +127,24 @@ fn a_terminal_that_nobody_looks_at_goes_on_and_is_shown_again() {
 }
 
 #[test]
+fn what_a_program_asked_of_the_terminal_is_not_asked_again() {
+    in_world(|world: Rc<World>| async move {
+        let terminals = terminals(&world);
+        let mut client = Client::plain(&terminals, "main").await;
+        client
+            .keys("printf 'q:\\033[6n:\\033[c:q'; echo e''nd\n")
+            .await;
+        let seen = client.until("end").await;
+        assert!(seen.contains("q:\x1b[6n:\x1b[c:q"), "live, it is: {seen:?}");
+        let mut again = Client::plain(&terminals, "main").await;
+        let seen = again.until("end").await;
+        assert!(seen.contains("q:::q"), "{seen:?}");
+        again.keys("printf '\\033[6n'; echo li''ve\n").await;
+        assert!(again.until("live").await.contains("\x1b[6nlive"));
+    });
+}
+
+#[test]
 fn two_viewers_see_the_same_and_either_can_type() {
     in_world(|world: Rc<World>| async move {
         let terminals = terminals(&world);
