@@ -99,7 +99,7 @@ fn a_typed_command_runs_as_the_user_in_the_workspace() {
         let terminals = terminals(&world);
         terminals.probe().await.unwrap();
         let mut client = Client::plain(&terminals, "main").await;
-        client.keys("id -u; pwd; echo e''nd\n").await;
+        client.keys("id -u; pwd; echo en''d\n").await;
         let seen = client.until("end").await;
         assert!(seen.contains("4242\r\n"), "{seen}");
         assert!(seen.contains(world.place.workspace.as_str()), "{seen}");
@@ -113,13 +113,13 @@ fn a_terminal_that_nobody_looks_at_goes_on_and_is_shown_again() {
         let terminals = terminals(&world);
         let mut client = Client::plain(&terminals, "main").await;
         client
-            .keys("echo fi''rst; sleep 0.3; echo sec''ond\n")
+            .keys("echo fi''rst; sleep 0.3; echo la''ter\n")
             .await;
         client.until("first").await;
         drop(client);
         eventually("nobody looks", || terminals.list()[0].viewers == 0).await;
         let mut client = Client::plain(&terminals, "main").await;
-        let seen = client.until("second").await;
+        let seen = client.until("later").await;
         assert!(seen.starts_with("\x1bc"), "a fresh screen");
         assert!(seen.contains("first"), "what was there before: {seen:?}");
         assert_eq!(terminals.list().len(), 1);
@@ -132,7 +132,7 @@ fn what_a_program_asked_of_the_terminal_is_not_asked_again() {
         let terminals = terminals(&world);
         let mut client = Client::plain(&terminals, "main").await;
         client
-            .keys("printf 'q:\\033[6n:\\033[c:q'; echo e''nd\n")
+            .keys("printf 'q:\\033[6n:\\033[c:q'; echo en''d\n")
             .await;
         let seen = client.until("end").await;
         assert!(seen.contains("q:\x1b[6n:\x1b[c:q"), "live, it is: {seen:?}");
@@ -193,7 +193,7 @@ fn output_that_is_no_text_gets_through() {
         let terminals = terminals(&world);
         let mut client = Client::plain(&terminals, "main").await;
         client
-            .keys("stty -opost; printf 'a\\377\\376\\000b'; echo e''nd\n")
+            .keys("stty -opost; printf 'a\\377\\376\\000b'; echo en''d\n")
             .await;
         let mut seen = Vec::new();
         while !seen.windows(3).any(|window| window == b"end") {
