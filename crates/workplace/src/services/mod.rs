@@ -225,22 +225,36 @@ impl Services {
     /// Returns once nothing of it is left.
     pub async fn stop(&self, name: &Name) -> Result<Info, ServiceError> {
         let slot = self.shared.slot(name)?;
-        slot.wanted.set(Wanted::Stopped);
-        self.shared.save();
-        slot.stop.cancel();
-        slot.ended.cancelled().await;
+        self.end(&slot).await;
         Ok(slot.info())
     }
 
     /// Stops it and forgets it with its log.
     pub async fn remove(&self, name: &Name) -> Result<(), ServiceError> {
-        self.stop(name).await?;
-        if let Some(slot) = self.shared.slots.borrow_mut().remove(name) {
-            slot.log.remove();
+        let slot = self.shared.slot(name)?;
+        self.end(&slot).await;
+        {
+            let mut slots = self.shared.slots.borrow_mut();
+            // Somebody may have started it anew meanwhile.
+            if !slots
+                .get(name)
+                .is_some_and(|there| Rc::ptr_eq(there, &slot))
+            {
+                return Ok(());
+            }
+            slots.remove(name);
         }
+        slot.log.remove();
         self.shared.save();
         self.shared.changed();
         Ok(())
+    }
+
+    async fn end(&self, slot: &Slot) {
+        slot.wanted.set(Wanted::Stopped);
+        self.shared.save();
+        slot.stop.cancel();
+        slot.ended.cancelled().await;
     }
 
     /// For the sandbox's end: all stop, and are to run again when it comes back.

@@ -239,6 +239,29 @@ fn what_ran_before_runs_again_and_what_was_stopped_does_not() {
 }
 
 #[test]
+fn one_started_anew_while_it_is_removed_is_kept() {
+    in_world(|world: Rc<World>| async move {
+        let services = world.services();
+        let slow = "trap 'sleep 0.2; exit 0' TERM; echo up; while :; do sleep 0.01; done";
+        services.start(service("web", slow)).unwrap();
+        logged(&services, "web", "up").await;
+        let name = Name::new("web").unwrap();
+        let removing = services.clone();
+        let removed = tokio::task::spawn_local(async move {
+            let name = Name::new("web").unwrap();
+            removing.remove(&name).await.unwrap();
+        });
+        tokio::task::yield_now().await;
+        services.start(service("web", "exec sleep 1000")).unwrap();
+        removed.await.unwrap();
+        status_becomes(&services, "web", Status::Running).await;
+        services.remove(&name).await.unwrap();
+        assert!(services.list().is_empty());
+        assert!(services.log(&name).is_err());
+    });
+}
+
+#[test]
 fn a_spoiled_state_file_costs_nothing_else() {
     in_world(|world: Rc<World>| async move {
         fs::create_dir_all(&world.place.state).unwrap();

@@ -112,9 +112,7 @@ fn a_terminal_that_nobody_looks_at_goes_on_and_is_shown_again() {
     in_world(|world: Rc<World>| async move {
         let terminals = terminals(&world);
         let mut client = Client::plain(&terminals, "main").await;
-        client
-            .keys("echo fi''rst; sleep 0.3; echo la''ter\n")
-            .await;
+        client.keys("echo fi''rst; sleep 0.3; echo la''ter\n").await;
         client.until("first").await;
         drop(client);
         eventually("nobody looks", || terminals.list()[0].viewers == 0).await;
