@@ -147,6 +147,7 @@ fn two_viewers_see_the_same_and_either_can_type() {
     in_world(|world: Rc<World>| async move {
         let terminals = terminals(&world);
         let mut one = Client::plain(&terminals, "main").await;
+        one.until("\x1bc").await;
         let mut two = Client::ttyd(&terminals, "main").await;
         two.say(json!({"AuthToken": "", "columns": 100, "rows": 30}))
             .await;
