@@ -17,6 +17,7 @@ fn main() {
         "crates/egress",
         "crates/keeper",
         "crates/runner",
+        "crates/workplace",
         "crates/wire",
         "crates/model",
         "Cargo.lock",
@@ -39,7 +40,7 @@ fn main() {
     let statics = build(
         &workspace,
         &guest.join(flavour),
-        &["nacre-keeper", "nacre-runner"],
+        &["nacre-keeper", "nacre-runner", "nacre-workplace"],
         features,
         "-Ctarget-feature=+crt-static\x1f-Crelocation-model=static",
     );
@@ -54,6 +55,7 @@ fn main() {
     let programs = [
         (&statics, "nacre-keeper"),
         (&statics, "nacre-runner"),
+        (&statics, "nacre-workplace"),
         (&dynamic, "nacre-egress"),
     ];
     for (directory, name) in programs {

@@ -29,6 +29,7 @@ const RULES: &[(&str, May)] = &[
             "nacre-wire",
         ]),
     ),
+    ("nacre-agent", May::Use(&["nacre-model"])),
     ("nacre-egress", May::Use(&["nacre-model", "nacre-wire"])),
     ("nacre-keeper", May::Use(&["nacre-model", "nacre-wire"])),
     ("nacre-runner", May::Use(&["nacre-model", "nacre-wire"])),

@@ -47,6 +47,7 @@ pub(crate) struct Descriptors {
     pub(crate) listen: OwnedFd,
     pub(crate) cgroup: OwnedFd,
     pub(crate) ready: OwnedFd,
+    pub(crate) workplace: OwnedFd,
     pub(crate) runner: OwnedFd,
 }
 
@@ -65,7 +66,7 @@ pub(crate) fn seen_from_outside(pid: i32) -> Place {
 }
 
 /// Where [`Descriptors::runner`] ends up.
-const RUNNER: i32 = 7;
+const RUNNER: i32 = 8;
 
 /// Which step failed, and how.
 pub(crate) type Failed = (&'static str, io::Error);
@@ -195,6 +196,7 @@ fn prepare(
         &descriptors.listen,
         &descriptors.cgroup,
         &descriptors.ready,
+        &descriptors.workplace,
         &descriptors.runner,
     ];
     sys::arrange_descriptors(&keep).at("descriptors")?;

@@ -197,8 +197,9 @@ struct Prepared {
 enum Handed {
     Native {
         listen: OwnedFd,
-        /// Executed by descriptor: it has no place among the sandbox's files.
+        /// Executed by descriptor, both: they have no place among the sandbox's files.
         runner: OwnedFd,
+        workplace: OwnedFd,
     },
     Runsc {
         complaints: OwnedFd,
@@ -267,15 +268,17 @@ impl Handed {
             return Ok(Self::Runsc { complaints });
         }
         let listen = socket_in(directory, "guest.sock", 0o600).map_err(|e| ("guest socket", e))?;
-        let runner = open(
-            &*order.runner,
-            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .map_err(|e| ("runner", e.into()))?;
+        let program = |path: &str| {
+            open(
+                path,
+                OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                Mode::empty(),
+            )
+        };
         Ok(Self::Native {
             listen: listen.into(),
-            runner,
+            runner: program(&order.runner).map_err(|e| ("runner", e.into()))?,
+            workplace: program(&order.workplace).map_err(|e| ("workplace", e.into()))?,
         })
     }
 }
@@ -427,7 +430,11 @@ fn run_child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> Failed {
     let mounts = |fds| take_mounts(order, fds);
     let (config, ready) = (prepared.config, prepared.ready.1);
     match prepared.runtime {
-        Handed::Native { listen, runner } => {
+        Handed::Native {
+            listen,
+            runner,
+            workplace,
+        } => {
             let made = settled
                 .and_then(|()| inside::make_own(order))
                 .and_then(|own| Ok((own, mounts(hear()?)?)));
@@ -436,6 +443,7 @@ fn run_child(order: &Launch, prepared: Prepared, keeper: &OwnedFd) -> Failed {
                 listen,
                 cgroup: prepared.cgroup,
                 ready,
+                workplace,
                 runner,
             };
             match made {

@@ -1,4 +1,4 @@
-//! The three small programs inside this one.
+//! The small programs inside this one.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -12,12 +12,14 @@ use crate::home::Home;
 const KEEPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-keeper"));
 const EGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-egress"));
 const RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-runner"));
+const WORKPLACE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-workplace"));
 
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
     pub(crate) keeper: Utf8PathBuf,
     pub(crate) egress: Utf8PathBuf,
     pub(crate) runner: Utf8PathBuf,
+    pub(crate) workplace: Utf8PathBuf,
 }
 
 /// Puts the programs of this build into the home, once. Others' stay: live sandboxes use them.
@@ -27,16 +29,19 @@ pub(crate) fn install(home: &Home) -> Result<Programs, ProviderError> {
         keeper: directory.join("nacre-keeper"),
         egress: directory.join("nacre-egress"),
         runner: directory.join("nacre-runner"),
+        workplace: directory.join("nacre-workplace"),
     };
     if programs.runner.exists() {
         return Ok(programs);
     }
     fs::create_dir_all(&directory).doing("installing the keeper and the runner")?;
-    // The runner's mode lets the sandbox execute it and nobody inside read it, which also keeps
-    // the kernel from letting them look into PID 1. It is written last: it marks the rest as whole.
+    // What runs inside has a mode that lets the sandbox execute it and nobody inside read it, which
+    // also keeps the kernel from letting them look into its processes. The runner is written last:
+    // it marks the rest as whole.
     for (bytes, path, mode) in [
         (KEEPER, &programs.keeper, 0o700),
         (EGRESS, &programs.egress, 0o700),
+        (WORKPLACE, &programs.workplace, 0o711),
         (RUNNER, &programs.runner, 0o711),
     ] {
         let new = path.with_extension(format!("new{}", rustix::thread::gettid().as_raw_nonzero()));

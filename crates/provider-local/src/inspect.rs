@@ -13,7 +13,6 @@ use crate::record::{Record, process};
 use crate::snapshot::SnapshotRecord;
 use crate::{
     Collected, Details, Duplicates, Exported, Local, SnapshotInfo, Usage, Verified, claim, layer,
-    rootfs,
 };
 
 impl Local {
@@ -209,16 +208,6 @@ impl Local {
         .await
     }
 
-    /// Builds a Debian root file system and keeps it as the base snapshot named `base`; `progress`
-    /// gets a line at a time.
-    pub fn build_base(
-        &self,
-        slim: bool,
-        progress: &dyn Fn(&str),
-    ) -> Result<SnapshotInfo, ProviderError> {
-        rootfs::debian::build(&self.engine.home, &*self.engine.clock, slim, progress).map(info)
-    }
-
     /// The snapshot named `base`, if there is one.
     pub fn base(&self) -> Result<Option<SnapshotId>, ProviderError> {
         let all = SnapshotRecord::readable(&self.engine.home)?;
@@ -253,7 +242,7 @@ fn details(engine: &Engine, record: &Record) -> Details {
     }
 }
 
-fn info(record: SnapshotRecord) -> SnapshotInfo {
+pub(crate) fn info(record: SnapshotRecord) -> SnapshotInfo {
     let digest = record.digest.as_ref();
     SnapshotInfo {
         digest: digest.map(|d| d.value.clone()),

@@ -11,10 +11,12 @@
 //! ```
 
 mod api;
+mod base;
 mod cgroup;
 mod claim;
 mod disk;
 pub mod doctor;
+mod door;
 mod egress;
 mod embedded;
 mod error;
@@ -26,6 +28,7 @@ mod intent;
 mod keeper;
 mod layer;
 mod local;
+mod master;
 mod merged;
 mod netns;
 mod operation;
@@ -49,6 +52,7 @@ pub use api::{
     Collected, Damaged, Details, Duplicate, Duplicates, Exported, LayerUsage, SnapshotInfo,
     SnapshotUsage, Usage, UsagePart, Verified,
 };
+pub use base::{Built, Flavour};
 pub use cgroup::{Controller, Layout};
 pub use doctor::{Finding, FindingStatus, Fix};
 pub use image::Moved;

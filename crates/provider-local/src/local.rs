@@ -10,17 +10,20 @@ use provider::{
     FileStream, Health, Origin, Provider, ProviderError, Receipt, Resumed, Runtime, Sandbox,
     SandboxId, SandboxSpec, SandboxState, Stream, Strength,
 };
-use tokio::net::{TcpStream, UnixListener};
+use tokio::net::TcpStream;
 use tokio_util::task::TaskTracker;
 use wire::keeper::{Reply, Request};
+use wire::workplace::LINK_DOOR;
 
 use crate::cgroup::{Group, Layout};
 use crate::claim::Ranges;
+use crate::door::{LocalDoor, OpensTo};
 use crate::egress::EgressSettings;
 use crate::error::Doing as _;
 use crate::guest::Guest;
 use crate::home::Home;
 use crate::keeper::Children;
+use crate::master::Master;
 use crate::netns::{self, Pool};
 use crate::operation::Engine;
 use crate::record::{Record, process};
@@ -98,6 +101,7 @@ impl Local {
             keepers: Arc::new(Children::default()),
             to_disk_after: config.to_disk_after,
             egress: Arc::new(config.egress.clone()),
+            master: Arc::new(Master::open(&home)?),
             home,
         };
         engine.recover()?;
@@ -387,6 +391,13 @@ impl Provider for Local {
 
     async fn serve(&self, id: SandboxId, name: &str) -> Result<Box<dyn Door>, ProviderError> {
         let record = self.require_running(id)?;
+        if name == LINK_DOOR && record.runtime == Runtime::Runsc {
+            return Err(ProviderError::refused(
+                "under gVisor it cannot be told who knocks at the link door; use the native runtime",
+            ));
+        }
+        let first = process(&self.engine.home, id).map_or(0, |running| running.pid);
+        let opens_to = OpensTo::whom(name, first);
         let name = name.to_owned();
         let listener = self
             .blocking(move |engine| {
@@ -402,10 +413,7 @@ impl Provider for Local {
                 }
             })
             .await?;
-        listener.set_nonblocking(true).doing("opening the door")?;
-        Ok(Box::new(LocalDoor(
-            UnixListener::from_std(listener).doing("opening the door")?,
-        )))
+        Ok(Box::new(LocalDoor::new(listener, opens_to)?))
     }
 
     async fn endpoints(&self, id: SandboxId) -> Result<Endpoints, ProviderError> {
@@ -486,18 +494,6 @@ impl Provider for Local {
         let snapshot = snapshot.clone();
         self.blocking(move |engine| engine.delete_snapshot(&snapshot))
             .await
-    }
-}
-
-/// A door whose listening socket the keeper holds too: it outlives us.
-#[derive(Debug)]
-struct LocalDoor(UnixListener);
-
-#[async_trait]
-impl Door for LocalDoor {
-    async fn accept(&mut self) -> Result<Box<dyn Stream>, ProviderError> {
-        let (stream, _) = self.0.accept().await.doing("accepting at the door")?;
-        Ok(Box::new(stream))
     }
 }
 

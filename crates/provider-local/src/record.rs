@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use camino::Utf8PathBuf;
 use model::{Boot, Id, SnapshotId, Timestamp};
-use provider::{Forward, Kept, Network, ProviderError, Runtime, Sandbox, SandboxId, SandboxState};
+use provider::{
+    Forward, Kept, Network, ProviderError, Runtime, Sandbox, SandboxId, SandboxState, Workplace,
+};
 use serde::{Deserialize, Serialize};
 use wire::keeper::{Exit, Running};
 
@@ -40,6 +42,8 @@ pub(crate) struct Record {
     #[serde(default)]
     pub(crate) egress: Option<Grant>,
     pub(crate) forwards: Vec<Forward>,
+    #[serde(default)]
+    pub(crate) workplace: Option<Workplace>,
     pub(crate) state: State,
     /// The fork operation that made it, so that half a fork can be undone.
     #[serde(default)]

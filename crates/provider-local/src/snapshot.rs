@@ -24,6 +24,9 @@ pub(crate) struct SnapshotRecord {
     pub(crate) host: Option<String>,
     /// Computed in the background.
     pub(crate) digest: Option<Digest>,
+    /// What it was made by, where that says everything that is in it.
+    #[serde(default)]
+    pub(crate) recipe: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +74,14 @@ impl SnapshotRecord {
             }
         }
         Ok(found)
+    }
+
+    /// One that a recipe made, whoever has its name now.
+    pub(crate) fn made_by(home: &Home, recipe: &str) -> Result<Option<Self>, ProviderError> {
+        let all = Self::readable(home)?;
+        Ok(all
+            .into_iter()
+            .find(|record| record.recipe.as_deref() == Some(recipe)))
     }
 
     /// Every one, or none: for deciding what nobody names.

@@ -28,8 +28,8 @@ pub use error::{BoxError, ProviderError};
 pub use exec::{EXEC_QUEUE, Exec, ExecInput, ExecOutput, ExecSpec, Exit, Finished, WindowSize};
 pub use files::{FileEntry, FileEvent, FileKind, FileStream, files_from};
 pub use spec::{
-    Alive, Endpoints, Ensured, Expected, Forward, Health, Kept, Network, Origin, Receipt, Resumed,
-    Runtime, Sandbox, SandboxSpec, SandboxState,
+    Alive, Endpoints, Ensured, Expected, Forward, Health, Kept, LinkBy, Network, Origin, Receipt,
+    Resumed, Runtime, Sandbox, SandboxSpec, SandboxState, Workplace,
 };
 
 pub type SandboxId = Id<model::Sandbox>;

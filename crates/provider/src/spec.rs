@@ -31,6 +31,9 @@ pub struct SandboxSpec {
     pub allow: Vec<String>,
     pub runtime: Runtime,
     pub forwards: Vec<Forward>,
+    /// What makes it a place to work in. Without it, it is a machine and nothing more.
+    #[serde(default)]
+    pub workplace: Option<Workplace>,
     /// Where the provider ends sandboxes by itself: how long this one shall live.
     pub lifetime: Option<Duration>,
 }
@@ -52,6 +55,7 @@ impl SandboxSpec {
             allow: Vec::new(),
             runtime: Runtime::Native,
             forwards: Vec::new(),
+            workplace: None,
             lifetime: None,
         }
     }
@@ -86,6 +90,25 @@ pub enum Runtime {
     #[default]
     Native,
     Runsc,
+}
+
+/// Agent, services, terminal and the rest, and the link that leads to them. What opens it to people
+/// and hubs is derived from a key of the provider's, never part of an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workplace {
+    /// Whose it is. Without one it is the sandbox's own.
+    pub session: Option<String>,
+    pub link: LinkBy,
+}
+
+/// Who dials, where hub and runner are to find each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkBy {
+    /// The runner, at the link door.
+    Door,
+    /// The hub, at the gateway's port.
+    Hub,
 }
 
 /// A port on the sandbox's loopback that leads to an address of the host.

@@ -253,8 +253,7 @@ pub struct Config {
 
 /// The runner's inherited descriptors: its [`Config`] (a file at offset 0), the listening socket
 /// of this protocol (unless [`Config::listen`] is set), its own cgroup v2 directory (if it has one),
-/// a pipe on which it writes one byte once it listens, and the program of its workplace (if it has
-/// one).
+/// a pipe on which it writes one byte once it listens, and the program of a workplace.
 pub const CONFIG_FD: i32 = 3;
 pub const LISTEN_FD: i32 = 4;
 pub const CGROUP_FD: i32 = 5;

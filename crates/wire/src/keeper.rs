@@ -32,6 +32,8 @@ pub struct Launch {
     pub apart: Option<String>,
     /// The program that becomes PID 1.
     pub runner: String,
+    /// The program that PID 1 starts if it is told to: see [`guest::Config::workplace`].
+    pub workplace: String,
     #[serde(default)]
     pub runtime: Runtime,
     /// Host directories to be seen inside, read-only: host path and path inside.

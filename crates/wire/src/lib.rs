@@ -1,5 +1,6 @@
 //! What crosses a process: the frames between host and runner ([`guest`]), between host and keeper
-//! ([`keeper`]), and between runner and workplace ([`workplace`]).
+//! ([`keeper`]), between runner and workplace ([`workplace`]), between hub and workplace
+//! ([`link`]), and what lets in at a sandbox's edge ports (`keys`).
 //!
 //! A sandbox may run for weeks under the runner it was started with while the host is upgraded, so
 //! these types only grow: a field is added with a default, never renamed or given another meaning.
@@ -10,6 +11,9 @@
 pub mod frame;
 pub mod guest;
 pub mod keeper;
+#[cfg(feature = "keys")]
+pub mod keys;
+pub mod link;
 #[cfg(feature = "pass")]
 pub mod pass;
 mod raw;

@@ -24,6 +24,21 @@ pub const TOOLS_PORT: u16 = 4001;
 pub const MODEL_PORT: u16 = 4002;
 pub const GIT_PORT: u16 = 4003;
 
+/// No tunnel leads to these.
+pub const OUR_PORTS: [u16; 11] = [
+    GATEWAY_PORT,
+    DEVTOOLS_PORT,
+    AGENT_PORT,
+    PREVIEW_PORT,
+    EDITOR_PORT,
+    DESKTOP_PORT,
+    VNC_PORT,
+    TOOLS_PORT,
+    MODEL_PORT,
+    GIT_PORT,
+    crate::keeper::EGRESS_PORT,
+];
+
 /// Who works in a sandbox, and where.
 pub const USER: &str = "user";
 pub const HOME: &str = "/home/user";
@@ -116,6 +131,15 @@ pub enum Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_tunnel_leads_to_a_port_that_we_promised_to_keep() {
+        for port in [
+            3128, 4000, 4001, 4002, 4003, 4096, 5900, 6080, 8765, 9000, 20000,
+        ] {
+            assert!(OUR_PORTS.contains(&port), "{port}");
+        }
+    }
 
     #[test]
     fn an_order_shows_no_secret() {

@@ -45,6 +45,12 @@ impl Hands {
         Ok((Self { runner }, order))
     }
 
+    /// The same conversation, for somebody who owns it too.
+    pub fn again(&self) -> Result<Self, HandsError> {
+        let runner = self.runner.try_clone().map_err(HandsError::Unreachable)?;
+        Ok(Self { runner })
+    }
+
     /// Starts a command. Dropping what comes back kills it and everything it started, unless it is
     /// detached.
     pub async fn exec(&self, exec: Exec) -> Result<Running, HandsError> {

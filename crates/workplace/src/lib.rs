@@ -4,24 +4,37 @@
 //! ```text
 //! order ── from PID 1, over standard input
 //! hands ── commands and files, asked of PID 1
+//! serve ── everything put together
+//! boot · agent_process · turns · tools ── the agent, from a bare disk to an answer
 //! services · terminal · git · files · env_files · ports ── what can be done here
 //! devtools (TCP 4000, bearer) · inside (unix socket, by uid) ── by whom
+//! link ── the hub, through the door, by WebSocket, or at our port
+//! gateway ── the one way in from outside, and the tunnels it leads to
 //! ```
 //!
 //! One thread. Whatever comes over a port, the link or the disk is hostile.
 
 #![forbid(unsafe_code)]
 
+pub mod agent_process;
+pub mod boot;
 pub mod command;
 pub mod devtools;
+pub mod doors;
 pub mod env_files;
 pub mod files;
+pub mod gateway;
 pub mod git;
 pub mod hands;
 pub mod idle;
 pub mod inside;
+pub mod link;
 pub mod place;
 pub mod ports;
+pub mod serve;
 pub mod services;
 mod state;
 pub mod terminal;
+pub mod tools;
+pub mod tunnels;
+pub mod turns;

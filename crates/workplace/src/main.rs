@@ -4,7 +4,9 @@ use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 
+use tokio::task::LocalSet;
 use workplace::hands::{Hands, HandsError};
+use workplace::serve::{ServeError, serve};
 
 fn main() -> ExitCode {
     // Executed by descriptor, it would be called by a number.
@@ -18,15 +20,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<(), HandsError> {
-    let runner = std::io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .map_err(HandsError::Unreachable)?;
-    let (_hands, _order) = Hands::take(runner)?;
+fn run() -> Result<(), ServeError> {
+    let unreachable = |error| ServeError::Order(HandsError::Unreachable(error));
+    let runner = std::io::stdin().as_fd().try_clone_to_owned();
+    let (hands, order) = Hands::take(runner.map_err(unreachable)?).map_err(ServeError::Order)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(HandsError::Unreachable)?;
-    runtime.block_on(std::future::pending())
+        .map_err(unreachable)?;
+    match LocalSet::new().block_on(&runtime, serve(hands, order))? {}
 }

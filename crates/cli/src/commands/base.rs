@@ -1,4 +1,7 @@
 use std::process::ExitCode;
+use std::sync::Arc;
+
+use provider_local::{Built, Flavour};
 
 use crate::app::App;
 use crate::commands::snapshot;
@@ -6,9 +9,12 @@ use crate::error::CommandError;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Build a Debian root file system and keep it as `base`
+    /// Build what sandboxes start from with `--from base`: Debian, the agent and its tools
+    ///
+    /// The recipe runs in a sandbox with a way out; its disk is kept. What is built already is not
+    /// built again.
     Build {
-        /// A smaller one
+        /// Agent, git, ripgrep, Node and Caddy alone: for quick starts
         #[arg(long)]
         slim: bool,
     },
@@ -18,18 +24,27 @@ pub(crate) enum Command {
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
     match command {
-        Command::Build { slim } => build(app, slim)?,
+        Command::Build { slim: false } => build(app, Flavour::Full).await?,
+        Command::Build { slim: true } => build(app, Flavour::Slim).await?,
         Command::Ls => list(app).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn build(app: &App, slim: bool) -> Result<(), CommandError> {
+async fn build(app: &App, flavour: Flavour) -> Result<(), CommandError> {
     let engine = app.engine()?;
-    let progress = app.output.progress("building the base");
-    let base = engine.local.build_base(slim, &|line| progress.say(line))?;
+    let progress = Arc::new(app.output.progress("building the base"));
+    let said = Arc::clone(&progress);
+    let built = engine
+        .local
+        .build_base(flavour, Arc::new(move |line: &str| said.say(line)))
+        .await?;
     drop(progress);
-    app.output.result(&base, || snapshot::shown(&base))
+    let (Built::New(base) | Built::Known(base)) = &built;
+    app.output.result(base, || match &built {
+        Built::New(base) => snapshot::shown(base),
+        Built::Known(base) => format!("built already\n{}", snapshot::shown(base)),
+    })
 }
 
 async fn list(app: &App) -> Result<(), CommandError> {

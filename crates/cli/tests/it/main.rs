@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
 
 mod bad_input;
+mod based;
 mod bench;
 mod configuration;
 mod crash;
@@ -10,6 +11,8 @@ mod exec;
 mod help;
 mod moving;
 mod sandbox;
+mod story;
+mod tools;
 mod usage;
 mod world;
 
@@ -18,10 +21,26 @@ use std::process::{Command, Output, Stdio};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-/// `nacre` with a home of its own and nothing of the tester's environment.
+/// `nacre` with a home and nothing of the tester's environment.
 struct Nacre {
-    home: camino_tempfile::Utf8TempDir,
+    home: Home,
     variables: Vec<(String, String)>,
+}
+
+enum Home {
+    /// Goes with the test.
+    Own(camino_tempfile::Utf8TempDir),
+    /// Stays for the next run.
+    Shared(Utf8PathBuf),
+}
+
+impl Home {
+    fn path(&self) -> &Utf8Path {
+        match self {
+            Self::Own(directory) => directory.path(),
+            Self::Shared(path) => path,
+        }
+    }
 }
 
 impl Nacre {
@@ -33,7 +52,14 @@ impl Nacre {
             .tempdir()
             .unwrap();
         Self {
-            home,
+            home: Home::Own(home),
+            variables: Vec::new(),
+        }
+    }
+
+    fn at(home: Utf8PathBuf) -> Self {
+        Self {
+            home: Home::Shared(home),
             variables: Vec::new(),
         }
     }

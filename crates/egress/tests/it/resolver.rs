@@ -153,6 +153,24 @@ fn under_an_empty_list_no_query_and_no_packet_leaves() {
     assert!(listed.sent()[1] > 0, "{:?}", listed.sent());
 }
 
+/// Public by its number, and yet this machine: what listens there may count on being reached from
+/// within alone.
+#[test]
+fn an_address_of_an_interface_is_refused_whatever_the_list_says() {
+    let interfaces = "ip link set lo up && ip address add 9.9.9.9/32 dev lo && \
+        ip -6 address add 2620:fe::9/128 dev lo &&";
+    let list = ["9.9.9.9:80", "[2620:fe::9]:80", "9.9.9.10:80"];
+    let running = Running::start("interfaces", "--net --mount", interfaces, &list, &[]);
+    for address in ["9.9.9.9", "[2620:fe::9]"] {
+        let answer = running.ask(&format!("GET http://{address}/ HTTP/1.1\r\n\r\n"));
+        assert!(answer.contains("reason=host"), "{answer}");
+    }
+    assert_eq!(running.sent(), [0, 0, 0]);
+    // Its neighbour is somebody else, and is tried.
+    let answer = running.ask("GET http://9.9.9.10/ HTTP/1.1\r\n\r\n");
+    assert!(answer.contains("reason=unreachable"), "{answer}");
+}
+
 /// A name server that gives 127.0.0.1 the first time and 127.0.0.2 ever after.
 fn rebinding_name_server() -> Arc<Mutex<Vec<String>>> {
     let socket = UdpSocket::bind((NAME_SERVER, 53)).expect("port 53 of an address of our own");

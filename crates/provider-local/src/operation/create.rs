@@ -184,6 +184,7 @@ impl Engine {
             runtime: spec.runtime,
             egress: stack.egress.or_else(|| self.egress.grant(spec)),
             forwards: spec.forwards.clone(),
+            workplace: spec.workplace.clone(),
             // So it is called once the intent to make it is gone; until then nobody sees it.
             state: State::Running,
             fork,

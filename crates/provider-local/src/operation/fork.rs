@@ -1,4 +1,4 @@
-use provider::{ProviderError, SandboxId, SandboxSpec};
+use provider::{ProviderError, SandboxId, SandboxSpec, Workplace};
 
 use super::Engine;
 use super::create::{MAX_STACK, Stack};
@@ -116,6 +116,11 @@ fn spec_of(record: &Record) -> SandboxSpec {
         allow: Vec::new(),
         runtime: record.runtime,
         forwards: record.forwards.clone(),
+        // The origin's session stays with it.
+        workplace: record.workplace.as_ref().map(|origin| Workplace {
+            session: None,
+            link: origin.link,
+        }),
         lifetime: None,
     }
 }

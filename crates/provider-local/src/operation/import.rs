@@ -163,6 +163,7 @@ impl Engine {
             layers: layers.to_vec(),
             host: index.host.clone(),
             digest: Some(found),
+            recipe: None,
         };
         self.save_named(&record)?;
         // A receipt is a promise: what it names survives a power cut.

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::{Boot, Clock, Id};
-use provider::{Network, ProviderError, Runtime, SandboxId};
+use provider::{LinkBy, Network, ProviderError, Runtime, SandboxId};
 use wire::guest;
 use wire::keeper::{Egress, Launch, Reply, Request, Start};
 
@@ -53,6 +53,7 @@ use crate::error::Doing as _;
 use crate::home::Home;
 use crate::keeper::{Children, Keeper, Waiting};
 use crate::layer;
+use crate::master::Master;
 use crate::netns::Pool;
 use crate::record::{Record, State, process};
 use crate::rootfs::host;
@@ -75,6 +76,7 @@ pub(crate) struct Engine {
     pub(crate) keepers: Arc<Children>,
     pub(crate) to_disk_after: Duration,
     pub(crate) egress: Arc<EgressSettings>,
+    pub(crate) master: Arc<Master>,
     /// Goes when the last clone of this goes.
     pub(crate) _group: Arc<Group>,
 }
@@ -155,6 +157,7 @@ impl Engine {
             disk: directory.join("disk").into_string(),
             apart: disk::apart(&directory.join("disk")),
             runner: self.programs.runner.to_string(),
+            workplace: self.programs.workplace.to_string(),
             runtime: runtime_of(record),
             binds: if record.host.is_some() {
                 host::binds()
@@ -190,12 +193,30 @@ impl Engine {
                 env: environment(&env),
                 listen: None,
                 scaffold: Vec::new(),
-                workplace: None,
+                workplace: self.workplace(record),
             },
             egress,
             files,
             dir: directory.into_string(),
         }
+    }
+
+    fn workplace(&self, record: &Record) -> Option<wire::workplace::Order> {
+        let workplace = record.workplace.as_ref()?;
+        let own = record.id.to_string();
+        let session = workplace.session.as_ref().unwrap_or(&own);
+        Some(wire::workplace::Order {
+            sandbox: own.clone(),
+            generation: record.generation,
+            boot: record.boot.to_string(),
+            session: Some(session.clone()),
+            link: Some(match workplace.link {
+                LinkBy::Door => wire::workplace::Link::Door,
+                LinkBy::Hub => wire::workplace::Link::Listen,
+            }),
+            secret: Some(self.master.of_generation(session, record.generation)),
+            journal_key: Some(self.master.of_journal(session)),
+        })
     }
 
     /// A connection to the keeper of a living sandbox, which gets a new one if its own is gone.

@@ -57,6 +57,7 @@ impl Engine {
                     .collect(),
                 host: captured.record.host,
                 digest: None,
+                recipe: None,
             };
             self.save_named(&record)?;
             // A receipt is a promise: what it names survives a power cut.

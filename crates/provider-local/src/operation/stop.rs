@@ -104,6 +104,7 @@ impl Engine {
                 .collect(),
             host: record.host.clone(),
             digest: None,
+            recipe: None,
         };
         snapshot.save(&self.home)?;
         let unmount_ms = ended.map_or(0.0, |e| {

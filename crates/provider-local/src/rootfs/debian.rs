@@ -1,4 +1,4 @@
-//! A Debian root file system by `mmdebstrap`, kept as the snapshot named `base`.
+//! A small Debian root file system by `mmdebstrap`: what a base is made from.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
@@ -17,10 +17,10 @@ use crate::layer::LayerId;
 use crate::snapshot::{SnapshotRecord, base_id};
 use crate::tree;
 
-const SLIM: &str = "bash,ca-certificates,sudo";
-const FULL: &str = "bash,ca-certificates,sudo,build-essential,curl,git,jq,less,openssh-server,procps,python3,python3-pip,python3-venv,ripgrep,unzip,xz-utils,vim-tiny,wget";
+/// What the recipe of a base needs to begin with.
+const INCLUDE: &str = "bash,ca-certificates,sudo";
 
-/// What every base has beyond Debian's packages.
+/// What it has beyond Debian's packages.
 const CUSTOMISE: &str = r#"
 set -e
 chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 --password '*' user
@@ -37,35 +37,37 @@ fn way_out() -> String {
     )
 }
 
-pub(crate) fn build(
+/// What a build would make: another name, another root file system.
+pub(crate) fn recipe() -> String {
+    let parts = [&suite(), INCLUDE, CUSTOMISE, &way_out()].join("\0");
+    format!("debian-{}", &blake3::hash(parts.as_bytes()).to_hex()[..16])
+}
+
+/// The root file system, built if there is none yet.
+pub(crate) fn ensure(
     home: &Home,
     clock: &dyn Clock,
-    slim: bool,
     progress: &dyn Fn(&str),
 ) -> Result<SnapshotRecord, ProviderError> {
+    let recipe = recipe();
+    if let Some(known) = SnapshotRecord::made_by(home, &recipe)? {
+        return Ok(known);
+    }
     let id = LayerId::new(clock);
-    fill_once(home, clock, &id, |place| run(place, slim, progress))?;
+    fill_once(home, clock, &id, |place| run(place, progress))?;
     let record = SnapshotRecord {
         id: base_id(Id::new(clock)),
-        name: Some("base".to_owned()),
+        name: None,
         created_at: clock.now(),
         sandbox: None,
         recovered: false,
         layers: vec![id],
         host: None,
         digest: None,
+        recipe: Some(recipe),
     };
-    // The new one has the name before the old one loses it: at no moment is there none.
-    let previous: Vec<_> = SnapshotRecord::readable(home)?
-        .into_iter()
-        .filter(|s| s.name.as_deref() == Some("base"))
-        .collect();
     let _lock = home.own_snapshots()?;
     record.save(home)?;
-    for mut old in previous {
-        old.name = None;
-        old.save(home)?;
-    }
     Ok(record)
 }
 
@@ -97,12 +99,11 @@ fn tidy(place: &Utf8Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn run(place: &Utf8Path, slim: bool, progress: &dyn Fn(&str)) -> Result<(), ProviderError> {
+fn run(place: &Utf8Path, progress: &dyn Fn(&str)) -> Result<(), ProviderError> {
     let hook = place.with_file_name("customise.sh");
     fs_err::write(&hook, format!("{CUSTOMISE}{}", way_out())).doing("writing the recipe")?;
-    let include = if slim { SLIM } else { FULL };
     let mut child = Command::new("mmdebstrap")
-        .args(["--variant=minbase", "--mode=root", "--format=directory", "--include", include])
+        .args(["--variant=minbase", "--mode=root", "--format=directory", "--include", INCLUDE])
         // The host's own sources and proxies are the ones known to work here.
         .arg("--customize-hook").arg(format!("sh {hook} \"$1\""))
         .arg(suite()).arg(place.as_str())
@@ -130,11 +131,11 @@ fn run(place: &Utf8Path, slim: bool, progress: &dyn Fn(&str)) -> Result<(), Prov
     if !status.success() {
         let words: Vec<String> = last.into();
         return Err(ProviderError::unavailable(
-            "building the base",
+            "building Debian's root file system",
             words.join("; "),
         ));
     }
-    tidy(place).doing("tidying up the base")
+    tidy(place).doing("tidying up Debian's root file system")
 }
 
 /// The host's own suite where it is Debian's, else the current stable one.

@@ -518,44 +518,6 @@ async fn a_root_file_system_comes_from_a_directory_and_from_a_tar() {
     home.clear().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
-async fn a_debian_base_has_a_user_who_may_become_root() {
-    let home = TestHome::new("base");
-    let local = home.open();
-    let said = std::sync::Mutex::new(Vec::new());
-    let built = local.build_base(true, &|line| {
-        said.lock().expect("no panic").push(line.to_owned());
-    });
-    let said = said.into_inner().expect("no panic").join("\n");
-    match built {
-        Ok(base) => assert_eq!(base.name.as_deref(), Some("base")),
-        // Without Debian's mirrors there is nothing to build from.
-        Err(error) if said.contains("unable to download") || said.contains("Failed to fetch") => {
-            eprintln!("skipped: no Debian mirror can be reached: {error}");
-            home.clear().await;
-            return;
-        }
-        Err(error) => panic!("{error}\n{said}"),
-    }
-    let id = from(&local, &local.base().expect("a look").expect("a base")).await;
-    let spec = ExecSpec {
-        user: Some("user".to_owned()),
-        ..ExecSpec::new([
-            "sh",
-            "-c",
-            "id -u; sudo id -u; sudo touch /usr/written; echo $HOME; ls /dev | wc -w",
-        ])
-    };
-    let exec = local.exec(id, spec).await.expect("it starts");
-    let finished = exec.finish().await.expect("it ends");
-    assert_eq!(
-        String::from_utf8_lossy(&finished.stdout),
-        "1000\n0\n/home/user\n13\n"
-    );
-    home.clear().await;
-}
-
 /// Programs take two names with one device and inode for one file: `diff` finds them equal, `mv`
 /// refuses, `tar` and `rsync` link them.
 #[tokio::test(flavor = "multi_thread")]

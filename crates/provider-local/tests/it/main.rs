@@ -8,3 +8,4 @@ mod moving;
 mod rest;
 mod runsc;
 mod sealed;
+mod workplace;

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod hub;
+
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 

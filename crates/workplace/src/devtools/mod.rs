@@ -60,7 +60,7 @@ pub struct Tools {
     pub git: Git,
     pub files: Files,
     pub ports: Ports,
-    pub env: EnvFiles,
+    pub env: Rc<EnvFiles>,
     pub tunnels: Rc<dyn TunnelRegistry>,
     pub hub: Rc<dyn Hub>,
     /// Terminals that were handed over, and logs that are followed.
@@ -97,7 +97,7 @@ impl Tools {
             ),
             terminals: Terminals::new(Rc::clone(hands), place.clone(), Arc::clone(clock)),
             git: Git::new(Rc::clone(hands), place.clone(), others.git),
-            env: EnvFiles::new(files.clone(), place.clone()),
+            env: Rc::new(EnvFiles::new(files.clone(), place.clone())),
             files,
             ports: Ports::default(),
             tunnels: others.tunnels,

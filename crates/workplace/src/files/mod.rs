@@ -171,6 +171,15 @@ impl Files {
         }
     }
 
+    /// Of another directory.
+    pub fn below(hands: Rc<Hands>, root: Utf8PathBuf, user: &str) -> Self {
+        Self {
+            hands,
+            root,
+            user: user.to_owned(),
+        }
+    }
+
     pub async fn list(&self, path: &str) -> Result<Vec<Shown>, FileError> {
         let mut listed = self.listed(path, MAX_LISTED).await?;
         listed.sort_by(|a, b| a.name.cmp(&b.name));

@@ -57,10 +57,10 @@ impl Hub for Approver {
     fn ask(&self, request: HubRequest) -> LocalBoxFuture<'_, Result<Value, HubError>> {
         let answer = match request {
             HubRequest::Snapshot { message } => {
-                Ok(json!({"snapshot": "snap-1", "message": message}))
+                Ok(json!({"snapshot_id": "snap-1", "message": message}))
             }
             HubRequest::InvokeAction { action, .. } => {
-                Ok(json!({"status": "pending", "invocation_id": action}))
+                Ok(json!({"status": "pending", "invocation": action}))
             }
             HubRequest::Invocation { id } if id == "danger" => Ok(json!({"status": "denied"})),
             HubRequest::Invocation { .. } => Ok(json!({"status": "completed", "result": 7})),

@@ -1,11 +1,13 @@
-//! The workplace with a real PID 1 outside a sandbox. Needs `cargo build -p nacre-runner -p
-//! nacre-testkit` and root.
+//! The workplace over real sockets, and with a real PID 1 outside a sandbox. Needs `cargo build -p
+//! nacre-runner -p nacre-testkit` and root.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod api;
 mod files;
+mod gateway;
 mod git;
+mod link;
 mod services;
 mod terminal;
 mod world;

@@ -1,0 +1,100 @@
+//! A home with a base in it, built by the first test that wants it and kept for the next run: it
+//! takes a minute, Debian's mirrors, `PyPI` and npm.
+
+use std::cell::RefCell;
+
+use camino::Utf8PathBuf;
+use fs_err::File;
+
+use crate::world::text;
+use crate::{Nacre, Ran};
+
+pub(crate) struct Based {
+    pub(crate) nacre: Nacre,
+    made: RefCell<Vec<String>>,
+}
+
+impl Based {
+    /// `None` where there is nothing to build from; that is said.
+    #[expect(clippy::print_stderr, reason = "a skipped test says so")]
+    pub(crate) fn slim() -> Option<Self> {
+        let home = Utf8PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("based");
+        fs_err::create_dir_all(&home).unwrap();
+        let nacre = Nacre::at(home.clone());
+        let lock = File::create(home.join("test.lock")).unwrap();
+        lock.file().lock().unwrap();
+        let built = nacre.run(["base", "build", "--slim"]);
+        drop(lock);
+        if built.code == Some(5) && is_out_of_reach(&built.stderr) {
+            eprintln!(
+                "skipped: what a base is built from cannot be reached: {}",
+                built.stderr
+            );
+            return None;
+        }
+        assert_eq!(built.code, Some(0), "{}", built.transcript());
+        Some(Self {
+            nacre,
+            made: RefCell::default(),
+        })
+    }
+
+    pub(crate) fn create(&self, arguments: &[&str]) -> String {
+        let all = [
+            &["--json", "sandbox", "create", "--from", "base"],
+            arguments,
+        ]
+        .concat();
+        let created = self.nacre.run(&all);
+        assert_eq!(created.code, Some(0), "{}", created.transcript());
+        let id = text(&created.json()["id"]);
+        self.made.borrow_mut().push(id.clone());
+        id
+    }
+
+    /// As `user`, in a shell as a person would have it.
+    pub(crate) fn user(&self, id: &str, script: &str) -> Ran {
+        self.nacre.run([
+            "sandbox", "exec", id, "--user", "user", "--", "bash", "-lc", script,
+        ])
+    }
+
+    pub(crate) fn user_says(&self, id: &str, script: &str) -> String {
+        let ran = self.user(id, script);
+        assert_eq!(ran.code, Some(0), "{script}: {}", ran.transcript());
+        ran.stdout.trim_end().to_owned()
+    }
+}
+
+/// Of a mirror or an index, by what apt, pip and npm say.
+fn is_out_of_reach(words: &str) -> bool {
+    [
+        "unable to download",
+        "Failed to fetch",
+        "Temporary failure",
+        "Could not resolve",
+        "ENOTFOUND",
+        "ECONNREFUSED",
+        "No matching distribution",
+    ]
+    .iter()
+    .any(|sign| words.contains(sign))
+}
+
+impl Drop for Based {
+    fn drop(&mut self) {
+        let made = self.made.take();
+        if !made.is_empty() {
+            let removed = self.nacre.run(
+                ["sandbox", "rm"]
+                    .into_iter()
+                    .chain(made.iter().map(String::as_str)),
+            );
+            assert!(
+                removed.code == Some(0) || std::thread::panicking(),
+                "sandboxes stay behind: {}",
+                removed.transcript()
+            );
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! From an order to a place to work in. The essential phases come first, each waiting for the one
+//! before; what is additional never holds anybody up, and says how it fared.
+//!
+//! ```text
+//! essential    git · workspace · freshness · content · agent
+//! additional   env_files · preview · editor · desktop · services
+//! ```
+//!
+//! Every phase can be done again: over a restored disk it finds its work done and leaves it.
+
+mod content;
+mod phases;
+mod programs;
+mod workspace;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use agent::configuration::{
+    Configuration, Model, PermissionPolicy, Provider, Questions, Sees, Speaks, ToolServer,
+};
+use model::{Clock, Secret};
+use tokio::sync::watch;
+use wire::link::{AgentConfig, Boot, FromRunner, Policy};
+use wire::workplace::{AGENT_PORT, MODEL_PORT, TOOLS_PORT};
+
+pub use self::phases::{Phases, Stopped};
+pub use self::programs::{Programs, Reload};
+use crate::agent_process::State;
+use crate::files::Files;
+use crate::git::Git;
+use crate::hands::Hands;
+use crate::place::Place;
+use crate::services::{Definition, Name, Restart, Services};
+
+/// What a boot works on.
+#[derive(Debug, Clone)]
+pub struct Site {
+    pub hands: Rc<Hands>,
+    pub place: Place,
+    pub clock: Arc<dyn Clock>,
+    /// Below the home.
+    pub files: Files,
+    pub git: Git,
+    pub services: Services,
+    pub programs: Rc<Programs>,
+    /// Asked of everybody who talks to the agent's server, and to our tools.
+    pub password: Secret,
+    pub tools_token: Secret,
+    pub model_token: Secret,
+}
+
+impl Site {
+    /// Everything that has to be done before the agent can be asked for something.
+    pub async fn essential(
+        &self,
+        boot: &Boot,
+        phases: &Phases,
+        configurations: &watch::Sender<Option<Configuration>>,
+        agent: &mut watch::Receiver<State>,
+    ) -> Result<(), Stopped> {
+        phases.run("git", workspace::identity(self, boot)).await?;
+        let cloned = phases
+            .run("workspace", workspace::bring(self, boot, phases))
+            .await?;
+        phases
+            .say(FromRunner::CloneComplete { repos: cloned })
+            .await;
+        phases
+            .try_to("freshness", workspace::refresh(self, boot))
+            .await;
+        let read = phases.try_to("content", content::write(self, boot)).await;
+        let configuration = self.configuration(boot, read.unwrap_or_default());
+        phases
+            .run("agent", async {
+                configurations.send_replace(Some(configuration));
+                let settled = |state: &State| !matches!(state, State::Starting);
+                match agent.wait_for(settled).await.as_deref() {
+                    Ok(State::Running(_)) => Ok(()),
+                    Ok(State::Down { why } | State::GivenUp { why }) => Err(why.clone()),
+                    _ => Err("it was not started".to_owned()),
+                }
+            })
+            .await
+    }
+
+    /// What nobody waits for.
+    pub async fn additional(&self, boot: &Boot, phases: &Phases) {
+        phases.try_to("preview", self.programs.preview()).await;
+        phases.try_to("editor", self.programs.editor()).await;
+        phases.try_to("desktop", self.programs.desktop()).await;
+        phases.try_to("services", self.start_services(boot)).await;
+    }
+
+    /// Those that ran before, and, where dependencies are installed, those that are listed.
+    async fn start_services(&self, boot: &Boot) -> Result<(), String> {
+        self.services.resume();
+        if !boot.has_deps {
+            return Ok(());
+        }
+        let mut wrong = Vec::new();
+        for service in &boot.services {
+            let name = Name::try_from(service.name.clone()).map_err(|error| error.to_string());
+            let started = name.and_then(|name| {
+                let definition = Definition {
+                    name,
+                    command: service.command.clone(),
+                    cwd: service.cwd.as_deref().map(Into::into),
+                    restart: Restart::default(),
+                };
+                // One that ran before is on its way already.
+                let started = self.services.ensure(definition);
+                started.map(drop).map_err(|error| error.to_string())
+            });
+            wrong.extend(started.err());
+        }
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(wrong.join("; "))
+        }
+    }
+
+    /// What the agent is to be set up with, written where it has to be read.
+    pub async fn wanted(&self, boot: &Boot) -> Result<Configuration, String> {
+        let instructions = content::write(self, boot).await?;
+        Ok(self.configuration(boot, instructions))
+    }
+
+    fn configuration(&self, boot: &Boot, instructions: Vec<String>) -> Configuration {
+        let agent = &boot.agent;
+        let off = agent.tools.iter().filter(|(_, on)| !**on);
+        Configuration {
+            workspace: workspace::directory(self, boot),
+            directory: self.place.state.join("agent/configuration").into_string(),
+            home: self.place.home.to_string(),
+            port: AGENT_PORT,
+            password: self.password.clone(),
+            providers: providers(agent),
+            model: agent.model.as_deref().and_then(|name| name.parse().ok()),
+            small_model: agent
+                .small_model
+                .as_deref()
+                .and_then(|name| name.parse().ok()),
+            model_token: self.model_token.clone(),
+            tools: Some(ToolServer {
+                name: "nacre".to_owned(),
+                url: format!("http://127.0.0.1:{TOOLS_PORT}{}", crate::tools::PATH),
+                token: self.tools_token.clone(),
+                timeout_ms: 300_000,
+            }),
+            without_tools: off.map(|(name, _)| name.clone()).collect(),
+            instructions,
+            permissions: match agent.permissions.default {
+                Policy::Ask => PermissionPolicy::Ask,
+                Policy::Allow | Policy::Deny => PermissionPolicy::Allow,
+            },
+            questions: Questions::Answered,
+            memory_cap: None,
+            own_settings: serde_json::Value::Null,
+        }
+    }
+}
+
+/// Those of the model door, each below its own name there, and those with an address of their own.
+fn providers(agent: &AgentConfig) -> Vec<Provider> {
+    let model = |model: &wire::link::Model| Model {
+        id: model.id.clone(),
+        name: model.name.clone().unwrap_or_else(|| model.id.clone()),
+        context: model.context_limit.unwrap_or(200_000),
+        output: model.output_limit.unwrap_or(8_192),
+        sees: Sees::TextImagesAndPdf,
+    };
+    let at_the_door = agent.providers.iter().map(|provider| Provider {
+        id: provider.id.clone(),
+        name: provider.name.clone(),
+        speaks: match provider.id.as_str() {
+            "anthropic" => Speaks::AnthropicMessages,
+            "openai" => Speaks::OpenAiResponses,
+            _ => Speaks::OpenAiChat,
+        },
+        base_url: format!("http://127.0.0.1:{MODEL_PORT}/{}/v1", provider.id),
+        models: provider.models.iter().map(model).collect(),
+    });
+    let elsewhere = agent.custom_providers.iter().map(|provider| Provider {
+        id: provider.id.clone(),
+        name: provider.name.clone(),
+        speaks: Speaks::OpenAiChat,
+        base_url: provider.base_url.clone(),
+        models: provider.models.iter().map(model).collect(),
+    });
+    at_the_door.chain(elsewhere).collect()
+}

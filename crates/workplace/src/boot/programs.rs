@@ -1,0 +1,195 @@
+//! Programs of ours that people look at: the preview's server, the editor, the desktop. They are
+//! kept running as services are, in a list of their own.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use model::Clock;
+use tokio_util::task::TaskTracker;
+use wire::workplace::{DESKTOP_PORT, DEVTOOLS_PORT, EDITOR_PORT, PREVIEW_PORT, VNC_PORT};
+
+use crate::command::{exec_as, run};
+use crate::hands::Hands;
+use crate::place::Place;
+use crate::services::{Definition, Name, Pace, Preview, Restart, Services};
+use crate::state;
+
+#[derive(Debug)]
+pub struct Programs {
+    hands: Rc<Hands>,
+    place: Place,
+    list: Services,
+}
+
+/// The screen has a number; who waits for it waits ten seconds at most.
+const DISPLAY: &str = "export DISPLAY=:99; for i in $(seq 100); do [ -S /tmp/.X11-unix/X99 ] && break; sleep 0.1; done; ";
+
+impl Programs {
+    pub fn new(hands: Rc<Hands>, place: &Place, clock: Arc<dyn Clock>) -> Self {
+        let own = Place {
+            state: place.state.join("programs"),
+            ..place.clone()
+        };
+        let list = Services::new(Rc::clone(&hands), own, clock, Rc::new(()), Pace::default());
+        Self {
+            hands,
+            place: place.clone(),
+            list,
+        }
+    }
+
+    /// Caddy, which shows the port that somebody exposed, or one that is often used.
+    pub(super) async fn preview(&self) -> Result<(), String> {
+        self.need("caddy").await?;
+        let file = self.place.state.join("caddy/Caddyfile");
+        state::replace(&file, caddyfile(&self.place).as_bytes()).map_err(|e| e.to_string())?;
+        let user = self.place.state.join("caddy/user.caddy");
+        if !user.exists() {
+            state::replace(&user, b"").map_err(|e| e.to_string())?;
+        }
+        self.keep(
+            "preview",
+            format!("exec caddy run --adapter caddyfile --config {file}"),
+        )
+    }
+
+    /// code-server, without a login of its own: the gateway has one.
+    pub(super) async fn editor(&self) -> Result<(), String> {
+        self.need("code-server").await?;
+        let workspace = &self.place.workspace;
+        self.keep(
+            "editor",
+            format!(
+                "exec code-server --auth none --bind-addr 127.0.0.1:{EDITOR_PORT} \
+                 --disable-telemetry --disable-update-check --disable-workspace-trust \
+                 --app-name Nacre --welcome-text 'A workspace in a sandbox.' {workspace}"
+            ),
+        )
+    }
+
+    /// A screen, its windows, and the way to look at it.
+    pub(super) async fn desktop(&self) -> Result<(), String> {
+        self.need("Xvfb").await?;
+        // A restored disk may hold the locks of a screen that is gone.
+        self.keep(
+            "screen",
+            "rm -f /tmp/.X99-lock /tmp/.X11-unix/X99; exec Xvfb :99 -screen 0 1920x1080x24 -nolisten tcp"
+                .to_owned(),
+        )?;
+        self.keep("windows", format!("{DISPLAY} exec fluxbox"))?;
+        self.keep(
+            "vnc",
+            format!(
+                "{DISPLAY} exec x11vnc -display :99 -forever -shared -nopw -quiet -localhost -rfbport {VNC_PORT}"
+            ),
+        )?;
+        self.keep(
+            "viewer",
+            format!(
+                "exec websockify --web /usr/share/novnc 127.0.0.1:{DESKTOP_PORT} 127.0.0.1:{VNC_PORT}"
+            ),
+        )
+    }
+
+    /// Ends all of them.
+    pub async fn rest(&self) {
+        self.list.rest().await;
+    }
+
+    /// A base without it is a smaller base, and no failure of ours; it is said all the same.
+    async fn need(&self, program: &str) -> Result<(), String> {
+        let look = exec_as(
+            &self.place.user,
+            ["sh", "-lc", &format!("command -v {program}")],
+        );
+        let found = run(&self.hands, look, 4096)
+            .await
+            .map_err(|e| e.to_string())?;
+        if found.code == 0 {
+            Ok(())
+        } else {
+            Err(format!("{program} is not installed"))
+        }
+    }
+
+    fn keep(&self, name: &str, command: String) -> Result<(), String> {
+        let definition = Definition {
+            name: Name::try_from(name.to_owned()).expect("our own names are good"),
+            command,
+            cwd: None,
+            restart: Restart::OnFailure,
+        };
+        let started = self.list.start(definition);
+        started.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// Has Caddy read its configuration again.
+#[derive(Debug)]
+pub struct Reload {
+    pub hands: Rc<Hands>,
+    pub place: Place,
+    pub tasks: TaskTracker,
+}
+
+impl Preview for Reload {
+    fn reload(&self) {
+        let file = self.place.state.join("caddy/Caddyfile");
+        let socket = admin(&self.place);
+        let reload = exec_as(
+            &self.place.user,
+            [
+                "caddy",
+                "reload",
+                "--adapter",
+                "caddyfile",
+                "--config",
+                file.as_str(),
+                "--address",
+                &socket,
+            ],
+        );
+        let hands = Rc::clone(&self.hands);
+        // One that is not running yet reads the file when it starts.
+        self.tasks.spawn_local(async move {
+            let _ = run(&hands, reload, 4096).await;
+        });
+    }
+}
+
+fn admin(place: &Place) -> String {
+    format!("unix/{}", place.state.join("caddy/admin.sock"))
+}
+
+/// Ours first; then the port that was exposed, or else the first that answers of those often used.
+fn caddyfile(place: &Place) -> String {
+    let admin = admin(place);
+    let user = place.state.join("caddy/user.caddy");
+    format!(
+        "{{\n\
+         \tadmin {admin}\n\
+         \tauto_https off\n\
+         \tpersist_config off\n\
+         }}\n\
+         :{PREVIEW_PORT} {{\n\
+         \thandle_path /_nacre/mcp/* {{\n\
+         \t\treverse_proxy 127.0.0.1:{DEVTOOLS_PORT}\n\
+         \t}}\n\
+         \thandle_path /_nacre/vscode/* {{\n\
+         \t\tforward_auth 127.0.0.1:{DEVTOOLS_PORT} {{\n\
+         \t\t\turi /api/auth/check\n\
+         \t\t}}\n\
+         \t\treverse_proxy 127.0.0.1:{EDITOR_PORT}\n\
+         \t}}\n\
+         \timport {user}\n\
+         \thandle {{\n\
+         \t\treverse_proxy 127.0.0.1:3000 127.0.0.1:5173 127.0.0.1:8000 127.0.0.1:4321 {{\n\
+         \t\t\tlb_policy first\n\
+         \t\t\tlb_try_duration 1s\n\
+         \t\t\tlb_try_interval 100ms\n\
+         \t\t\tfail_duration 2s\n\
+         \t\t}}\n\
+         \t}}\n\
+         }}\n"
+    )
+}

@@ -1,0 +1,238 @@
+//! Git as the session wants it, and its repositories in their places.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use wire::link::{Boot, Repo};
+use wire::workplace::GIT_PORT;
+
+use super::{Phases, Site};
+use crate::command::{exec_as, run};
+use crate::git::{Checkout, CloneError, Facts, Source, is_pull_due};
+
+/// What nobody wants to commit.
+const IGNORED: &str = ".nacre/\n.opencode/\n";
+const OUTPUT: usize = 64 << 10;
+
+/// Who commits, what is ignored, and where the git door is.
+pub(super) async fn identity(site: &Site, boot: &Boot) -> Result<(), String> {
+    let ignored = site.place.state.join("gitignore");
+    let below = ignored
+        .strip_prefix(&site.place.home)
+        .map_err(|error| error.to_string())?;
+    site.files
+        .write(below.as_str(), IGNORED.as_bytes(), None)
+        .await
+        .map_err(|error| error.to_string())?;
+    let (name, email) = match &boot.git_identity {
+        Some(identity) => (identity.name.as_str(), identity.email.as_str()),
+        None => ("Nacre", "nacre@localhost"),
+    };
+    let mut settings = vec![
+        ("user.name".to_owned(), name.to_owned()),
+        ("user.email".to_owned(), email.to_owned()),
+        ("core.excludesFile".to_owned(), ignored.to_string()),
+    ];
+    settings.extend(doors(boot));
+    for (key, value) in settings {
+        let set = exec_as(
+            &site.place.user,
+            ["git", "config", "--global", "--replace-all", &key, &value],
+        );
+        let done = run(&site.hands, set, OUTPUT)
+            .await
+            .map_err(|e| e.to_string())?;
+        if done.code != 0 {
+            let complaint = String::from_utf8_lossy(&done.stderr);
+            return Err(format!("git config {key} failed: {}", complaint.trim()));
+        }
+    }
+    Ok(())
+}
+
+/// HTTPS of the session's hosts goes to the git door, which adds what no sandbox may hold.
+pub(super) fn doors(boot: &Boot) -> Vec<(String, String)> {
+    let mut hosts: Vec<&str> = boot
+        .git_access
+        .iter()
+        .filter_map(|repo| repo.url.strip_prefix("https://")?.split('/').next())
+        .filter(|host| !host.is_empty())
+        .collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let rewrite = |host: &&str| {
+        (
+            format!("url.http://127.0.0.1:{GIT_PORT}/git/https/{host}/.insteadOf"),
+            format!("https://{host}/"),
+        )
+    };
+    hosts.iter().map(rewrite).collect()
+}
+
+/// The folders of the repositories, which are there afterwards.
+pub(super) async fn bring(
+    site: &Site,
+    boot: &Boot,
+    phases: &Phases,
+) -> Result<Vec<String>, String> {
+    let workspace = below_home(site, &site.place.workspace)?;
+    site.files
+        .make_directory(&workspace)
+        .await
+        .map_err(|error| error.to_string())?;
+    if boot.repos.is_empty() {
+        let kept = site.place.workspace.join(".git");
+        let there = site
+            .files
+            .read(&below_home(site, &kept.join("HEAD"))?, 0, 1)
+            .await;
+        if there.is_err() {
+            let mut init = exec_as(&site.place.user, ["git", "init", "--quiet", "-b", "main"]);
+            init.cwd = Some(site.place.workspace.as_str().into());
+            let done = run(&site.hands, init, OUTPUT)
+                .await
+                .map_err(|e| e.to_string())?;
+            if done.code != 0 {
+                return Err(String::from_utf8_lossy(&done.stderr).trim().to_owned());
+            }
+        }
+        return Ok(Vec::new());
+    }
+    let mut folders = Vec::new();
+    for repo in &boot.repos {
+        let folder = folder(repo);
+        let wanted = Checkout {
+            folder: folder.clone(),
+            from: match &repo.bundle {
+                Some(bundle) => Source::Bundle(Utf8PathBuf::from(bundle)),
+                None => Source::Url(repo.url.clone()),
+            },
+            branch: repo.branch.clone(),
+            reference: repo.reference.clone(),
+        };
+        let progress = RefCell::new(phases.progress("workspace"));
+        let cloning = site
+            .git
+            .clone_into(&wanted, |line| progress.borrow_mut().line(line));
+        let telling = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(250)).await;
+                // Taken out, so that no line that comes meanwhile finds it borrowed.
+                let mut taken = progress.replace(phases.progress("workspace"));
+                taken.tell().await;
+            }
+        };
+        let cloned: Result<_, CloneError> = tokio::select! {
+            cloned = cloning => cloned,
+            () = telling => continue,
+        };
+        cloned.map_err(|error| format!("{}: {error}", repo.url))?;
+        folders.push(folder);
+    }
+    Ok(folders)
+}
+
+/// The folder that is named, or the last name of the address.
+fn folder(repo: &Repo) -> String {
+    if let Some(path) = &repo.path {
+        return path.clone();
+    }
+    let address = repo.url.trim_end_matches('/');
+    let name = address.rsplit(['/', ':']).next().unwrap_or(address);
+    name.strip_suffix(".git").unwrap_or(name).to_owned()
+}
+
+pub(super) async fn refresh(site: &Site, boot: &Boot) -> Result<(), String> {
+    let now = site.clock.now();
+    let facts = Facts {
+        pull_on_restore: boot.freshness.pull_on_restore,
+        cadence: Duration::from_secs(boot.freshness.cadence_s),
+        from_snapshot: boot.freshness.restored,
+        repos: boot.repos.len(),
+        last_fetch_at: site.git.last_fetch_at(),
+        now,
+    };
+    if !is_pull_due(&facts) {
+        return Ok(());
+    }
+    let pulled = site.git.refresh(now).await.map_err(|e| e.to_string())?;
+    let failed: Vec<String> = pulled
+        .into_iter()
+        .filter_map(|pulled| Some(format!("{}: {}", pulled.repo, pulled.failure?)))
+        .collect();
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(failed.join("; "))
+    }
+}
+
+/// Where the agent works: in the only repository, or above all of them.
+pub(super) fn directory(site: &Site, boot: &Boot) -> String {
+    match &boot.repos[..] {
+        [only] => site.place.workspace.join(folder(only)).into_string(),
+        _ => site.place.workspace.to_string(),
+    }
+}
+
+pub(super) fn below_home(site: &Site, path: &camino::Utf8Path) -> Result<String, String> {
+    path.strip_prefix(&site.place.home)
+        .map(ToString::to_string)
+        .map_err(|_| format!("{path} is not below the home"))
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::link::{GitRepo, GitVerb};
+
+    use super::*;
+
+    fn at(url: &str) -> Repo {
+        Repo {
+            url: url.to_owned(),
+            ..Repo::default()
+        }
+    }
+
+    #[test]
+    fn a_repository_is_called_by_the_last_name_of_its_address() {
+        for (url, name) in [
+            ("https://example.com/a/pearl.git", "pearl"),
+            ("https://example.com/a/pearl/", "pearl"),
+            ("git@example.com:pearl.git", "pearl"),
+            ("/srv/pearl", "pearl"),
+        ] {
+            assert_eq!(folder(&at(url)), name);
+        }
+        let named = Repo {
+            path: Some("other".to_owned()),
+            ..at("https://example.com/a/pearl")
+        };
+        assert_eq!(folder(&named), "other");
+    }
+
+    #[test]
+    fn each_host_is_rewritten_once_and_only_over_https() {
+        let access = |url: &str| GitRepo {
+            url: url.to_owned(),
+            verbs: vec![GitVerb::Fetch],
+        };
+        let boot = Boot {
+            git_access: vec![
+                access("https://git.example/a/b"),
+                access("https://git.example/c/d"),
+                access("http://plain.example/a"),
+                access("https:///nobody"),
+            ],
+            ..Boot::default()
+        };
+        assert_eq!(
+            doors(&boot),
+            [(
+                "url.http://127.0.0.1:4003/git/https/git.example/.insteadOf".to_owned(),
+                "https://git.example/".to_owned()
+            )]
+        );
+    }
+}

@@ -1,0 +1,384 @@
+//! Between hub and agent: what the hub wants is asked of the agent, what the agent does is told to
+//! the hub. Nothing is queued here; a prompt that cannot be begun is given back as `busy`.
+
+mod marks;
+mod take;
+mod tell;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use agent::event::{PermissionId, QuestionId};
+use agent::{Agent, ChannelKey, Event, Happening, Refused, Scope, SlashCommand};
+use tokio::sync::watch;
+use wire::link::{Answer, ErrorFrame, FileDiff, FromHub, FromRunner, Prompt};
+
+pub use self::marks::Marks;
+pub use self::tell::frames;
+use crate::agent_process::State;
+use crate::link::Handle;
+
+/// Cheap to clone: what takes long is done on a clone, beside the rest.
+#[derive(Debug, Clone)]
+pub struct Turns {
+    link: Handle,
+    agent: watch::Receiver<State>,
+    marks: Rc<RefCell<Marks>>,
+}
+
+impl Turns {
+    pub fn new(link: Handle, agent: watch::Receiver<State>, marks: Marks) -> Self {
+        Self {
+            link,
+            agent,
+            marks: Rc::new(RefCell::new(marks)),
+        }
+    }
+
+    /// Tells the hub what the agent did. Waits while the hub is too far behind, and with it the
+    /// agent's stream.
+    pub async fn tell(&self, event: Event) {
+        self.note(&event);
+        for frame in tell::frames(event) {
+            self.say(frame).await;
+        }
+    }
+
+    /// Does what the hub wants of the agent. `None` when it was something else, which is given back.
+    pub async fn hear(&self, frame: FromHub) -> Option<FromHub> {
+        match frame {
+            FromHub::Prompt(prompt) => self.prompt(*prompt).await,
+            FromHub::Cancel { channel } => self.cancel(channel).await,
+            FromHub::Answer {
+                question_id,
+                item,
+                answer,
+            } => self.answer(question_id, item, answer).await,
+            FromHub::Permission { id, allow } => self.decide(id, allow).await,
+            FromHub::Revert {
+                message_id,
+                request_id,
+                ..
+            } => self.revert(message_id, request_id).await,
+            FromHub::Diff {
+                request_id,
+                channel,
+            } => self.diff(request_id, channel).await,
+            FromHub::Review {
+                request_id,
+                focus,
+                model,
+            } => self.review(request_id, focus, model).await,
+            FromHub::Command {
+                request_id,
+                command,
+                channel,
+                ..
+            } => self.command(request_id, command, channel).await,
+            FromHub::NewSession {
+                request_id,
+                channel,
+            } => self.new_session(request_id, channel).await,
+            other => return Some(other),
+        }
+        None
+    }
+
+    async fn prompt(&self, prompt: Prompt) {
+        let (prompt_id, channel) = (prompt.id.clone(), prompt.channel.clone());
+        let state = self.agent.borrow().clone();
+        let agent = match state {
+            State::Running(agent) => agent,
+            State::Starting | State::Down { .. } => {
+                let reason = Some("the agent is starting".to_owned());
+                return self.busy(prompt_id, channel, reason).await;
+            }
+            State::GivenUp { why } => {
+                let why = format!("the agent cannot be started: {why}");
+                return self.failed("agent_fatal", why, prompt_id, channel).await;
+            }
+        };
+        let taken = match take::prompt(prompt) {
+            Ok(taken) => taken,
+            Err(why) => return self.failed("bad_prompt", why, prompt_id, channel).await,
+        };
+        match agent.accept(taken).await {
+            // It is ours once it is on the disk, and the agent hears of it after that.
+            Ok(accepted) => match self.link.accept(&prompt_id, &channel).await {
+                Ok(()) => accepted.start(),
+                Err(error) => {
+                    drop(accepted);
+                    self.busy(prompt_id, channel, Some(error.to_string())).await;
+                }
+            },
+            Err(Refused::Busy(_)) => self.busy(prompt_id, channel, None).await,
+            Err(refused @ (Refused::TooManyChannels(_) | Refused::AgentGone(_))) => {
+                self.busy(prompt_id, channel, Some(refused.to_string()))
+                    .await;
+            }
+            Err(refused @ Refused::Unfit(_)) => {
+                self.failed("bad_prompt", refused.to_string(), prompt_id, channel)
+                    .await;
+            }
+        }
+    }
+
+    async fn cancel(&self, channel: Option<String>) {
+        let Some(agent) = self.agent() else { return };
+        let scope = match channel.map(|channel| channel.parse::<ChannelKey>()) {
+            None => Scope::All,
+            Some(Ok(channel)) => Scope::Channel(channel),
+            Some(Err(error)) => return self.wrong("cancel", error.to_string(), None).await,
+        };
+        // The turns' own ends tell the hub; without a turn there is nothing to tell.
+        if let Err(error) = agent.cancel(scope).await {
+            self.wrong("cancel", error.to_string(), None).await;
+        }
+    }
+
+    async fn answer(&self, question: String, item: usize, answer: Option<Answer>) {
+        let Some(agent) = self.agent() else { return };
+        // Nobody answered: the agent's own time for it runs out, and says so.
+        let Some(answer) = answer else { return };
+        let chosen = match answer {
+            Answer::YesNo(true) => vec!["yes".to_owned()],
+            Answer::YesNo(false) => vec!["no".to_owned()],
+            Answer::Text(text) => vec![text],
+            Answer::Several(several) => several,
+        };
+        if let Err(error) = agent.answer(QuestionId(question), item, chosen).await {
+            self.wrong("answer", error.to_string(), None).await;
+        }
+    }
+
+    async fn decide(&self, id: String, allow: bool) {
+        let Some(agent) = self.agent() else { return };
+        let id = PermissionId(id);
+        let decided = if allow {
+            agent.allow(id).await
+        } else {
+            agent.refuse(id).await
+        };
+        if let Err(error) = decided {
+            self.wrong("permission", error.to_string(), None).await;
+        }
+    }
+
+    async fn revert(&self, message_id: String, request_id: Option<String>) {
+        let found = self.marks.borrow().find(&message_id);
+        let reverted = match (self.agent(), found) {
+            (None, _) => Err("the agent is not running".to_owned()),
+            (_, None) => Err(format!("no answer {message_id} is known here")),
+            (Some(agent), Some((channel, mark))) => agent
+                .revert(channel, mark)
+                .await
+                .map_err(|error| error.to_string()),
+        };
+        let (message_ids, error) = match reverted {
+            Ok(reverted) => (self.marks.borrow_mut().forget(&reverted.marks), None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        for message_id in &message_ids {
+            let removed = FromRunner::MessageRemoved {
+                message_id: message_id.clone(),
+            };
+            self.say(removed).await;
+        }
+        let reverted = FromRunner::Reverted {
+            request_id,
+            message_ids,
+            error,
+        };
+        self.say(reverted).await;
+    }
+
+    async fn diff(&self, request_id: String, channel: Option<String>) {
+        let result = self.ask_for_diff(channel).await;
+        let (files, error) = match result {
+            Ok(files) => (files, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let result = FromRunner::DiffResult {
+            request_id,
+            files,
+            error,
+        };
+        self.say(result).await;
+    }
+
+    async fn ask_for_diff(&self, channel: Option<String>) -> Result<Vec<FileDiff>, String> {
+        let agent = self.agent().ok_or("the agent is not running")?;
+        let channel = key(channel)?;
+        let files = agent.diff(channel, None).await.map_err(|e| e.to_string())?;
+        Ok(files.into_iter().map(take::file_diff).collect())
+    }
+
+    async fn review(&self, request_id: String, focus: Option<String>, model: Option<String>) {
+        let result = self.ask_for_review(focus, model).await;
+        let (review, error) = match result {
+            Ok(review) => (Some(review), None),
+            Err(error) => (None, Some(error)),
+        };
+        let result = FromRunner::ReviewResult {
+            request_id,
+            review,
+            error,
+        };
+        self.say(result).await;
+    }
+
+    async fn ask_for_review(
+        &self,
+        focus: Option<String>,
+        model: Option<String>,
+    ) -> Result<wire::link::Review, String> {
+        let agent = self.agent().ok_or("the agent is not running")?;
+        let files = agent
+            .diff(ChannelKey::web(), None)
+            .await
+            .map_err(|e| e.to_string())?;
+        let patch: String = files.into_iter().map(|file| file.patch).collect();
+        if patch.is_empty() {
+            return Err("nothing has changed, so there is nothing to review".to_owned());
+        }
+        let model = model.map(|model| model.parse()).transpose();
+        let request = agent::review::ReviewRequest {
+            patch,
+            focus,
+            model: model.map_err(|error: agent::prompt::ModelNameError| error.to_string())?,
+        };
+        let review = agent.review(request).await.map_err(|e| e.to_string())?;
+        Ok(take::review(review))
+    }
+
+    async fn command(&self, request_id: String, command: String, channel: Option<String>) {
+        let result = self.run_command(&command, channel).await;
+        let (result, error) = match result {
+            Ok(result) => (Some(result), None),
+            Err(error) => (None, Some(error)),
+        };
+        let result = FromRunner::CommandResult {
+            request_id,
+            command,
+            result,
+            error,
+        };
+        self.say(result).await;
+    }
+
+    async fn run_command(&self, command: &str, channel: Option<String>) -> Result<String, String> {
+        let command = match command.trim_start_matches('/') {
+            "undo" => SlashCommand::Undo,
+            "redo" => SlashCommand::Redo,
+            "compact" => SlashCommand::Compact,
+            other => {
+                return Err(format!(
+                    "there is no command {other:?}; there are undo, redo and compact"
+                ));
+            }
+        };
+        let agent = self.agent().ok_or("the agent is not running")?;
+        let done = agent
+            .command(key(channel)?, command)
+            .await
+            .map_err(|e| e.to_string())?;
+        Ok(match done {
+            agent::CommandDone::Undone(reverted) => {
+                let gone = self.marks.borrow_mut().forget(&reverted.marks);
+                for message_id in &gone {
+                    let message_id = message_id.clone();
+                    self.say(FromRunner::MessageRemoved { message_id }).await;
+                }
+                format!("{} answers taken back", gone.len())
+            }
+            agent::CommandDone::Redone => "brought back".to_owned(),
+            agent::CommandDone::Compacted => "summed up".to_owned(),
+        })
+    }
+
+    async fn new_session(&self, request_id: String, channel: String) {
+        let begun = match (self.agent(), channel.parse::<ChannelKey>()) {
+            (None, _) => Err("the agent is not running".to_owned()),
+            (_, Err(error)) => Err(error.to_string()),
+            (Some(agent), Ok(key)) => agent.new_session(key).await.map_err(|e| e.to_string()),
+        };
+        match begun {
+            Ok(_) => {
+                let request_id = Some(request_id);
+                self.say(FromRunner::Break {
+                    channel,
+                    request_id,
+                })
+                .await;
+            }
+            Err(why) => self.wrong("new_session", why, Some(request_id)).await,
+        }
+    }
+
+    fn agent(&self) -> Option<Arc<dyn Agent>> {
+        match &*self.agent.borrow() {
+            State::Running(agent) => Some(Arc::clone(agent)),
+            _ => None,
+        }
+    }
+
+    /// Which message of the agent's a turn answers, so that it can be taken back by our name of it.
+    fn note(&self, event: &Event) {
+        let mut marks = self.marks.borrow_mut();
+        match &event.happening {
+            Happening::PromptTaken { prompt, mark, .. } => {
+                marks.taken(&event.channel, prompt, mark);
+            }
+            Happening::TurnOpened { turn, prompt } => marks.opened(&turn.to_string(), prompt),
+            _ => {}
+        }
+    }
+
+    async fn busy(&self, prompt_id: String, channel: String, reason: Option<String>) {
+        let busy = FromRunner::Busy {
+            prompt_id,
+            channel,
+            reason,
+        };
+        self.say(busy).await;
+    }
+
+    async fn failed(&self, code: &str, message: String, prompt_id: String, channel: String) {
+        let error = ErrorFrame {
+            code: code.to_owned(),
+            message,
+            prompt_id: Some(prompt_id),
+            channel: Some(channel),
+            request_id: None,
+            frame: Some("prompt".to_owned()),
+        };
+        self.say(FromRunner::Error(error)).await;
+    }
+
+    async fn wrong(&self, frame: &str, message: String, request_id: Option<String>) {
+        let error = ErrorFrame {
+            code: "refused".to_owned(),
+            message,
+            prompt_id: None,
+            channel: None,
+            request_id,
+            frame: Some(frame.to_owned()),
+        };
+        self.say(FromRunner::Error(error)).await;
+    }
+
+    /// A link that is over has nobody to tell.
+    async fn say(&self, frame: FromRunner) {
+        let _ = self.link.say(frame).await;
+    }
+}
+
+fn key(channel: Option<String>) -> Result<ChannelKey, String> {
+    match channel {
+        None => Ok(ChannelKey::web()),
+        Some(channel) => channel
+            .parse()
+            .map_err(|error: agent::channel::ChannelKeyError| error.to_string()),
+    }
+}
