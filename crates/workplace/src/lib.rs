@@ -38,3 +38,4 @@ pub mod terminal;
 pub mod tools;
 pub mod tunnels;
 pub mod turns;
+mod wiring;

@@ -1,6 +1,6 @@
 //! Everything put together: made in the order in which it is needed, and run side by side.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,26 +19,35 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
+use wire::keys;
 use wire::link::{AgentConfig, Boot, Content, ErrorFrame, FromHub, FromRunner};
 use wire::workplace::{
-    AGENT_PORT, DESKTOP_PORT, EDITOR_PORT, GATEWAY_PORT, GIT_PORT, MODEL_PORT, Order, TOOLS_PORT,
+    AGENT_PORT, DESKTOP_PORT, DEVTOOLS_PORT, EDITOR_PORT, GATEWAY_PORT, GIT_PORT, MODEL_PORT,
+    Order, TOOLS_PORT,
 };
 
 use crate::agent_process::{Keeper, State};
 use crate::boot::{Phases, Programs, Reload, Site};
 use crate::command::{exec_as, run};
+use crate::devtools::{self, Token, Tools};
 use crate::doors;
+use crate::env_files::EnvFiles;
 use crate::files::Files;
 use crate::gateway::{Access, Gateway, Handler, Limits, Notice, Route, Socket};
 use crate::git::Git;
 use crate::hands::{Hands, HandsError};
+use crate::inside;
 use crate::link::{self, Handle, Hears};
 use crate::place::Place;
+use crate::ports::Ports;
 use crate::services::{Pace, Services};
 use crate::terminal::{Terminals, serve_ttyd};
-use crate::tools::{self, Bench};
+use crate::tools::{self as agent_tools, Bench};
 use crate::tunnels::Tunnels;
 use crate::turns::{Marks, Turns};
+
+/// Of [`wire::workplace::USER`], in every base.
+const USER_ID: u32 = 1000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -48,6 +57,8 @@ pub enum ServeError {
     State(String),
     #[error("port {port} cannot be listened on")]
     Listen { port: u16, source: io::Error },
+    #[error("{} cannot be listened on", inside::PATH)]
+    Socket(#[source] io::Error),
     #[error("the link cannot be set up")]
     Link(#[from] link::SetupError),
 }
@@ -84,6 +95,27 @@ pub async fn serve(hands: Hands, order: Order) -> Result<Infallible, ServeError>
         Pace::default(),
     );
     let terminals = Terminals::new(Rc::clone(&hands), place.clone(), Arc::clone(&clock));
+    let git = Git::new(Rc::clone(&hands), place.clone(), Vec::new());
+    let workspace = Files::new(Rc::clone(&hands), &place);
+    let env = Rc::new(EnvFiles::new(workspace.clone(), place.clone()));
+    let ports = Ports::default();
+    let watched = ports.clone();
+    tasks.spawn_local(async move { watched.watch().await });
+    let tools = Rc::new(Tools {
+        services: services.clone(),
+        terminals: terminals.clone(),
+        git: git.clone(),
+        files: workspace,
+        ports: ports.clone(),
+        env: Rc::clone(&env),
+        tunnels: Rc::new(tunnels.clone()),
+        hub: match &link {
+            Some(link) => Rc::new(link.clone()),
+            None => Rc::new(()),
+        },
+        tasks: TaskTracker::new(),
+    });
+    serve_tools(&tools, &order, &mut tasks).await?;
     let password = random();
     let (told_password, agent_password) = watch::channel(Some(password.clone()));
 
@@ -111,7 +143,8 @@ pub async fn serve(hands: Hands, order: Order) -> Result<Infallible, ServeError>
 
     let site = Site {
         files: Files::below(Rc::clone(&hands), place.home.clone(), &place.user),
-        git: Git::new(Rc::clone(&hands), place.clone(), Vec::new()),
+        git,
+        env,
         programs: Rc::new(Programs::new(Rc::clone(&hands), &place, Arc::clone(&clock))),
         services: services.clone(),
         hands,
@@ -137,6 +170,27 @@ pub async fn serve(hands: Hands, order: Order) -> Result<Infallible, ServeError>
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// At the port for whoever has the token, and at the socket for the sandbox's own user.
+async fn serve_tools(
+    tools: &Rc<Tools>,
+    order: &Order,
+    tasks: &mut JoinSet<()>,
+) -> Result<(), ServeError> {
+    let token = order.secret.as_deref().and_then(keys::devtools_bearer);
+    let token = token.and_then(Token::new);
+    let listener = listen(Ipv4Addr::LOCALHOST, DEVTOOLS_PORT).await?;
+    let at_the_port = Rc::clone(tools);
+    tasks.spawn_local(async move {
+        devtools::serve(listener, at_the_port, token).await;
+    });
+    let socket = inside::bind(inside::PATH.into()).map_err(ServeError::Socket)?;
+    let at_the_socket = Rc::clone(tools);
+    tasks.spawn_local(async move {
+        inside::serve(socket, at_the_socket, USER_ID).await;
+    });
+    Ok(())
 }
 
 /// As the user: what the user's programs write there must be theirs.
@@ -235,7 +289,9 @@ struct Office {
     configurations: watch::Sender<Option<Configuration>>,
     agent: watch::Receiver<State>,
     connected: mpsc::Receiver<Connected>,
-    boot: RefCell<Option<Boot>>,
+    boot: Rc<RefCell<Option<Boot>>>,
+    /// The essential phases are done.
+    booted: Rc<Cell<bool>>,
 }
 
 impl Office {
@@ -279,7 +335,8 @@ impl Office {
             configurations,
             agent,
             connected,
-            boot: RefCell::default(),
+            boot: Rc::default(),
+            booted: Rc::default(),
         }
     }
 
@@ -363,22 +420,29 @@ impl Office {
             return;
         }
         let (calls, answered) = mpsc::channel(32);
-        work.spawn_local(tools::work(self.bench.clone(), boot.kind, answered));
-        let descriptions = tools::descriptions(boot.kind);
+        work.spawn_local(agent_tools::work(self.bench.clone(), boot.kind, answered));
+        let descriptions = agent_tools::descriptions(boot.kind);
         let token = self.site.tools_token.clone();
         work.spawn_local(async move {
             match listen(Ipv4Addr::LOCALHOST, TOOLS_PORT).await {
-                Ok(listener) => tools::serve(listener, token, &descriptions, calls).await,
+                Ok(listener) => agent_tools::serve(listener, token, &descriptions, calls).await,
                 Err(error) => tracing::error!(%error, "the agent has no tools of ours"),
             }
         });
         let phases = Phases::new(Some(self.link.clone()));
         let (site, configurations) = (self.site.clone(), self.configurations.clone());
         let (mut agent, link) = (self.agent.clone(), self.link.clone());
+        let (latest, booted) = (Rc::clone(&self.boot), Rc::clone(&self.booted));
         work.spawn_local(async move {
             let essential = site
                 .essential(&boot, &phases, &configurations, &mut agent)
                 .await;
+            booted.set(true);
+            // What was changed meanwhile waited for this.
+            let latest = latest.borrow().clone().unwrap_or_else(|| boot.clone());
+            if (&latest.agent, &latest.content) != (&boot.agent, &boot.content) {
+                apply(&site, &latest, &configurations, &link).await;
+            }
             let status = match essential {
                 Ok(()) => ready(),
                 Err(stopped) => failed(&stopped.to_string()),
@@ -396,34 +460,22 @@ impl Office {
     ) {
         let mut kept = self.boot.borrow_mut();
         let Some(boot) = kept.as_mut() else { return };
-        if let Some(agent) = agent {
-            boot.agent = agent;
+        let before = boot.clone();
+        boot.agent = agent.unwrap_or_else(|| before.agent.clone());
+        boot.content = content.unwrap_or_else(|| before.content.clone());
+        if *boot == before {
+            let link = self.link.clone();
+            work.spawn_local(async move {
+                let _ = link.say(applied(Ok(false))).await;
+            });
+            return;
         }
-        if let Some(content) = content {
-            boot.content = content;
+        if !self.booted.get() {
+            return;
         }
         let (site, boot) = (self.site.clone(), boot.clone());
         let (configurations, link) = (self.configurations.clone(), self.link.clone());
-        work.spawn_local(async move {
-            let wanted = site.wanted(&boot).await;
-            let applied = match wanted {
-                Ok(wanted) => {
-                    let changes = configurations.borrow().as_ref() != Some(&wanted);
-                    configurations.send_replace(Some(wanted));
-                    FromRunner::AgentConfigApplied {
-                        success: true,
-                        restarted: changes,
-                        error: None,
-                    }
-                }
-                Err(error) => FromRunner::AgentConfigApplied {
-                    success: false,
-                    restarted: false,
-                    error: Some(error),
-                },
-            };
-            let _ = link.say(applied).await;
-        });
+        work.spawn_local(async move { apply(&site, &boot, &configurations, &link).await });
     }
 
     /// Services, tunnels and ports are told whole, at each change.
@@ -445,6 +497,30 @@ impl Office {
                 let _ = link.say(FromRunner::Services { services }).await;
             }
         });
+    }
+}
+
+/// Sets the agent up anew, and says how that went.
+async fn apply(
+    site: &Site,
+    boot: &Boot,
+    configurations: &watch::Sender<Option<Configuration>>,
+    link: &Handle,
+) {
+    let wanted = site.wanted(boot).await;
+    let done = wanted.map(|wanted| {
+        let differs = configurations.borrow().as_ref() != Some(&wanted);
+        configurations.send_replace(Some(wanted));
+        differs
+    });
+    let _ = link.say(applied(done)).await;
+}
+
+fn applied(done: Result<bool, String>) -> FromRunner {
+    FromRunner::AgentConfigApplied {
+        success: done.is_ok(),
+        restarted: matches!(done, Ok(true)),
+        error: done.err(),
     }
 }
 

@@ -13,6 +13,7 @@ use fs_err::os::unix::fs::OpenOptionsExt as _;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+use wire::workplace::OUR_PORTS;
 
 /// In the sandbox's state directory.
 pub const FILE: &str = "tunnels.json";
@@ -110,13 +111,14 @@ struct Stored<T> {
 
 impl Tunnels {
     /// Reads the list in this directory. What cannot be used is left out and said; nothing that the
-    /// sandbox wrote there keeps the registry from opening.
-    pub fn open(directory: &Path, reserved: &[u16]) -> (Self, Vec<Dropped>) {
+    /// sandbox wrote there keeps the registry from opening. No tunnel leads to [`OUR_PORTS`], nor to
+    /// those given here: ports of ours that were set otherwise.
+    pub fn open(directory: &Path, more_of_ours: &[u16]) -> (Self, Vec<Dropped>) {
         let file = directory.join(FILE);
-        let (tunnels, dropped) = load(&file, reserved);
+        let reserved = [&OUR_PORTS, more_of_ours].concat();
+        let (tunnels, dropped) = load(&file, &reserved);
         let removed = None;
         let (listing, _) = watch::channel(Listing { tunnels, removed });
-        let reserved = reserved.to_vec();
         let registry = Registry {
             file,
             reserved,
@@ -300,8 +302,6 @@ mod tests {
 
     use super::*;
 
-    const OURS: &[u16] = &[9000, 4096];
-
     struct Desk {
         directory: Utf8TempDir,
     }
@@ -323,7 +323,7 @@ mod tests {
         }
 
         fn open(&self) -> (Tunnels, Vec<Dropped>) {
-            Tunnels::open(self.directory.path().as_std_path(), OURS)
+            Tunnels::open(self.directory.path().as_std_path(), &[9001])
         }
 
         fn tunnels(&self) -> Tunnels {
@@ -358,8 +358,8 @@ mod tests {
     #[test]
     fn a_port_of_ours_is_refused() {
         let tunnels = Desk::new().tunnels();
-        for port in OURS {
-            let refused = tunnels.register("web", *port, Protocol::Http);
+        for port in OUR_PORTS.into_iter().chain([9001]) {
+            let refused = tunnels.register("web", port, Protocol::Http);
             assert!(matches!(refused, Err(TunnelError::OurPort(_))), "{port}");
         }
         let refused = tunnels.register("web", 0, Protocol::Http);

@@ -3,12 +3,16 @@
 
 use std::time::Duration;
 
-use provider::{Forward, LinkBy, Origin, Provider as _, SandboxId, SandboxSpec, Workplace};
+use provider::{
+    ExecSpec, Forward, LinkBy, Origin, Provider as _, SandboxId, SandboxSpec, Workplace,
+};
 use provider_local::{Config, Local};
 use testkit::hub::{Carrier, Hub, Way};
+use testkit::model::ScriptedModel;
 use tokio::task::JoinSet;
 use wire::link::{
-    AgentConfig, AgentStatus, Boot, CustomProvider, FromHub, FromRunner, Model, PhaseState,
+    AgentConfig, AgentStatus, Boot, CustomProvider, FromHub, FromRunner, Model, PhaseState, Prompt,
+    Repo,
 };
 
 use crate::based::Based;
@@ -29,29 +33,57 @@ impl Story {
     async fn begin(based: &Based, model: Option<std::net::SocketAddr>) -> Self {
         let local = Local::open(&Config::at(based.nacre.home.path())).unwrap();
         let base = local.base().unwrap().expect("a base was built");
+        Self::of(
+            local,
+            Hub::new(SESSION, 1),
+            Origin::Snapshot(base),
+            1,
+            model,
+        )
+        .await
+    }
+
+    /// The next sandbox of the same session.
+    async fn from(before: Self, origin: Origin, model: std::net::SocketAddr) -> Self {
+        before.local.remove(before.id).await.unwrap();
+        let hub = Hub::new(SESSION, 2);
+        Self::of(before.local, hub, origin, 2, Some(model)).await
+    }
+
+    async fn of(
+        local: Local,
+        hub: Hub,
+        origin: Origin,
+        generation: u64,
+        model: Option<std::net::SocketAddr>,
+    ) -> Self {
+        let forward = |to| Forward {
+            port: MODEL_PORT,
+            to,
+        };
         let spec = SandboxSpec {
-            forwards: model
-                .map(|to| Forward {
-                    port: MODEL_PORT,
-                    to,
-                })
-                .into_iter()
-                .collect(),
+            generation,
+            forwards: model.map(forward).into_iter().collect(),
             workplace: Some(Workplace {
                 session: Some(SESSION.to_owned()),
                 link: LinkBy::Door,
             }),
-            ..SandboxSpec::from(Origin::Snapshot(base))
+            ..SandboxSpec::from(origin)
         };
         let id = local.create(&spec).await.unwrap().id;
-        let mut story = Self {
-            hub: Hub::new(SESSION, 1),
+        Self {
+            hub,
             local,
             id,
             tasks: JoinSet::new(),
-        };
-        story.open_the_door().await;
-        story
+        }
+    }
+
+    /// Says what it is to become, and waits for it.
+    async fn boot(&mut self, boot: Boot) {
+        self.hub.boot_with(boot);
+        self.open_the_door().await;
+        self.is_ready().await;
     }
 
     /// Whoever knocks is served, one after the other.
@@ -100,9 +132,68 @@ impl Story {
         );
     }
 
+    /// Sends a prompt and waits for its end.
+    async fn prompt(&self, id: &str, content: &str, chain: &[&str]) -> FromRunner {
+        self.hub.say(FromHub::Prompt(Box::new(Prompt {
+            id: id.to_owned(),
+            content: content.to_owned(),
+            chain: chain.iter().map(|model| (*model).to_owned()).collect(),
+            channel: "web:default".to_owned(),
+            attachments: Vec::new(),
+            reply_channel: None,
+            agent_session: None,
+            author: None,
+            context: None,
+        })));
+        self.heard(&format!("the end of {id}"), |frame| ends(frame, id))
+            .await
+    }
+
+    /// The text of the answer to a prompt.
+    fn answer(&self, id: &str) -> String {
+        let found = self.hub.look(|ledger| {
+            ledger.bodies().find_map(|body| match body {
+                FromRunner::MessageDone {
+                    prompt_id: Some(prompt),
+                    text,
+                    ..
+                } if prompt == id => Some(text.clone()),
+                _ => None,
+            })
+        });
+        found.expect("it was answered")
+    }
+
+    async fn sh(&self, script: &str) -> String {
+        let spec = ExecSpec {
+            user: Some("user".to_owned()),
+            ..ExecSpec::new(["bash", "-lc", script])
+        };
+        let exec = self.local.exec(self.id, spec).await.unwrap();
+        let finished = exec.finish().await.unwrap();
+        let stdout = String::from_utf8_lossy(&finished.stdout).into_owned();
+        assert_eq!(
+            finished.exit.code,
+            0,
+            "{script}: {stdout}{}",
+            String::from_utf8_lossy(&finished.stderr)
+        );
+        stdout
+    }
+
     async fn end(mut self) {
         self.tasks.shutdown().await;
         self.local.remove(self.id).await.unwrap();
+    }
+}
+
+fn ends(frame: &FromRunner, id: &str) -> bool {
+    match frame {
+        FromRunner::Complete { prompt_id, .. } | FromRunner::Canceled { prompt_id, .. } => {
+            prompt_id == id
+        }
+        FromRunner::Error(error) => error.prompt_id.as_deref() == Some(id),
+        _ => false,
     }
 }
 
@@ -132,9 +223,8 @@ fn boot() -> Boot {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bare_workspace_boots_to_a_ready_agent() {
     let Some(based) = Based::slim() else { return };
-    let story = Story::begin(&based, None).await;
-    story.hub.say(FromHub::Init(Box::new(boot())));
-    story.is_ready().await;
+    let mut story = Story::begin(&based, None).await;
+    story.boot(boot()).await;
     let phases: Vec<(String, PhaseState)> = story.hub.look(|ledger| {
         ledger
             .bodies()
@@ -152,5 +242,116 @@ async fn a_bare_workspace_boots_to_a_ready_agent() {
         phases,
         essential.map(|name| (name.to_owned(), PhaseState::Done))
     );
+    story.end().await;
+}
+
+/// Clone, prompt, edit, run, diff, a second prompt, an abort, another model, a cut link, a stop; and
+/// from the snapshot the conversation goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_works_on_a_repository_and_goes_on_from_a_snapshot() {
+    let Some(based) = Based::slim() else { return };
+    let model = ScriptedModel::listen(0).await.unwrap();
+    let (address, requests) = (model.address().unwrap(), model.requests());
+    let mut story = Story::begin(&based, Some(address)).await;
+    story.tasks.spawn(async move {
+        let _ = model.run().await;
+    });
+    story
+        .sh(
+            "git init -q -b main /tmp/origin && cd /tmp/origin && echo one > a.txt && git add . && \
+             git -c user.name=n -c user.email=n@example.com commit -qm one",
+        )
+        .await;
+    let boot = Boot {
+        repos: vec![Repo {
+            url: "/tmp/origin".to_owned(),
+            path: Some("pearl".to_owned()),
+            ..Repo::default()
+        }],
+        ..boot()
+    };
+    story.boot(boot.clone()).await;
+
+    // It edits and runs.
+    let script = "Please.\n!!{\"tool\": \"bash\", \"input\": {\"command\": \"echo two >> a.txt && cat a.txt\", \"description\": \"append\"}}\n!!{\"text\": \"Done with it.\"}";
+    let end = story.prompt("p1", script, &[]).await;
+    assert!(matches!(end, FromRunner::Complete { .. }), "{end:?}");
+    assert_eq!(story.answer("p1"), "Done with it.");
+    assert_eq!(story.sh("cat ~/workspace/pearl/a.txt").await, "one\ntwo\n");
+
+    // It remembers, and another model answers where the first one has no room.
+    let end = story
+        .prompt("p2", "Again.", &["scripted/busy-429", "scripted/other"])
+        .await;
+    assert!(matches!(end, FromRunner::Complete { .. }), "{end:?}");
+    let switched = story.hub.look(|ledger| {
+        ledger.bodies().any(
+            |body| matches!(body, FromRunner::ModelSwitched { to, .. } if to == "scripted/other"),
+        )
+    });
+    assert!(switched, "{:#?}", story.hub.heard());
+    assert!(requests.count_of("other") >= 1);
+
+    // What it did can be looked at.
+    story.hub.say(FromHub::Diff {
+        request_id: "d1".to_owned(),
+        channel: None,
+    });
+    let diff = story
+        .heard("the diff", |frame| {
+            matches!(frame, FromRunner::DiffResult { .. })
+        })
+        .await;
+    let FromRunner::DiffResult { files, error, .. } = diff else {
+        unreachable!("it was waited for");
+    };
+    assert_eq!(error, None);
+    assert_eq!(files.len(), 1, "{files:?}");
+
+    // A turn that takes long is ended.
+    let slow = "!!{\"tool\": \"bash\", \"input\": {\"command\": \"sleep 600\", \"description\": \"wait\"}}";
+    let cancel = async {
+        story
+            .heard("the tool", |frame| {
+                matches!(frame, FromRunner::AgentStatus { detail: Some(tool), .. } if tool == "bash")
+            })
+            .await;
+        story.hub.say(FromHub::Cancel { channel: None });
+    };
+    let (end, ()) = tokio::join!(story.prompt("p3", slow, &[]), cancel);
+    assert!(matches!(end, FromRunner::Canceled { .. }), "{end:?}");
+    assert_eq!(story.sh("pgrep -f '^sleep 600' || true").await, "");
+
+    // The hub dies in the middle of an answer and has all of it when it is back.
+    let words = "word ".repeat(60);
+    let long = format!("!!{{\"text\": \"{}\", \"delay_ms\": 20}}", words.trim());
+    let cut = async {
+        story
+            .heard("a beginning", |frame| {
+                matches!(frame, FromRunner::Message { prompt_id: Some(id), .. } if id == "p4")
+            })
+            .await;
+        story.hub.die_and_come_back();
+    };
+    let (end, ()) = tokio::join!(story.prompt("p4", &long, &[]), cut);
+    assert!(matches!(end, FromRunner::Complete { .. }), "{end:?}");
+    assert_eq!(story.answer("p4"), words.trim());
+
+    // Stopped, started from the snapshot: the conversation goes on.
+    let asked = requests.count();
+    let snapshot = story.local.stop(story.id).await.unwrap().snapshot.unwrap();
+    story.tasks.shutdown().await;
+    let again = ScriptedModel::listen(0).await.unwrap();
+    let (address, requests) = (again.address().unwrap(), again.requests());
+    let mut story = Story::from(story, Origin::Snapshot(snapshot), address).await;
+    story.tasks.spawn(async move {
+        let _ = again.run().await;
+    });
+    story.boot(boot).await;
+    let end = story.prompt("p5", "What did I say first?", &[]).await;
+    assert!(matches!(end, FromRunner::Complete { .. }), "{end:?}");
+    let told = requests.shown().last().unwrap().to_string();
+    assert!(told.contains("Done with it."), "{told}");
+    assert!(asked > 0);
     story.end().await;
 }

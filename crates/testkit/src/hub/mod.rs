@@ -16,8 +16,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use wire::link::{
-    Asked, Close, Failed, FromHub, FromRunner, Hello, HubFrame, HubHello, PROTOCOL, RunnerFrame,
-    Seen, read_runner,
+    Asked, Boot, Close, Failed, FromHub, FromRunner, Hello, HubFrame, HubHello, PROTOCOL,
+    RunnerFrame, Seen, read_runner,
 };
 
 pub use carry::{Carrier, Way};
@@ -68,6 +68,7 @@ struct Inner {
     generation: u64,
     term: u64,
     manners: Manners,
+    boot: Boot,
     ledger: Ledger,
     answers: Answers,
     /// By the request's id: the same id has one effect.
@@ -110,6 +111,7 @@ impl Hub {
                 generation,
                 term: 1,
                 manners: Manners::default(),
+                boot: Boot::default(),
                 ledger: Ledger::default(),
                 answers: Box::new(|_| Some(Ok(Value::Null))),
                 answered: HashMap::new(),
@@ -146,6 +148,11 @@ impl Hub {
     }
 
     /// Another owner: what this one says counts more.
+    /// What runners that come from now on are to become.
+    pub fn boot_with(&self, boot: Boot) {
+        self.inner().boot = boot;
+    }
+
     pub fn set_term(&self, term: u64) {
         self.inner().term = term;
     }
@@ -425,8 +432,8 @@ impl Inner {
                 protocol: hello.protocol.min(PROTOCOL),
                 seen,
             })),
-            say(FromHub::Init(Box::default())),
-            say(FromHub::AgentConfig(Box::default())),
+            say(FromHub::Init(Box::new(self.boot.clone()))),
+            say(FromHub::AgentConfig(Box::new(self.boot.agent.clone()))),
         ])
     }
 

@@ -13,6 +13,7 @@ mod phases;
 mod programs;
 mod workspace;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use wire::workplace::{AGENT_PORT, MODEL_PORT, TOOLS_PORT};
 pub use self::phases::{Phases, Stopped};
 pub use self::programs::{Programs, Reload};
 use crate::agent_process::State;
+use crate::env_files::{EnvFiles, Spec};
 use crate::files::Files;
 use crate::git::Git;
 use crate::hands::Hands;
@@ -43,6 +45,7 @@ pub struct Site {
     pub files: Files,
     pub git: Git,
     pub services: Services,
+    pub env: Rc<EnvFiles>,
     pub programs: Rc<Programs>,
     /// Asked of everybody who talks to the agent's server, and to our tools.
     pub password: Secret,
@@ -86,10 +89,22 @@ impl Site {
 
     /// What nobody waits for.
     pub async fn additional(&self, boot: &Boot, phases: &Phases) {
+        phases.try_to("env_files", self.apply_env(boot)).await;
         phases.try_to("preview", self.programs.preview()).await;
         phases.try_to("editor", self.programs.editor()).await;
         phases.try_to("desktop", self.programs.desktop()).await;
         phases.try_to("services", self.start_services(boot)).await;
+    }
+
+    /// Before any service: what they read must be there.
+    async fn apply_env(&self, boot: &Boot) -> Result<(), String> {
+        if boot.env_files.is_empty() {
+            return Ok(());
+        }
+        let spec = serde_json::to_value(&boot.env_files).map_err(|e| e.to_string())?;
+        let spec: Spec = serde_json::from_value(spec).map_err(|e| e.to_string())?;
+        let applied = self.env.apply(&spec, &BTreeMap::new()).await;
+        applied.map(drop).map_err(|error| error.to_string())
     }
 
     /// Those that ran before, and, where dependencies are installed, those that are listed.

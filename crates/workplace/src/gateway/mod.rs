@@ -17,7 +17,7 @@
 //! target ── which path, unambiguous; the one-time code taken out of the query
 //! routes ── where it leads, by whole segments
 //! guard ─── cookie, else code, else bearer ── 401, 429
-//! headers ─ of another origin: no upgrade, no change by cookie ── 403
+//! headers ─ a page of another origin: no socket, nothing by cookie ── 403
 //! forward ─ ours taken off, forwarded-* put on ── backends ── answer, redirects under the prefix
 //!             └─ upgrade: two byte streams joined ── socket
 //! ```
@@ -54,6 +54,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use model::{Clock, Timestamp};
+use rustix::io::retry_on_intr;
+use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
@@ -315,9 +317,9 @@ fn random() -> [u8; 32] {
     let mut bytes = [0; 32];
     let mut filled = 0;
     while filled < bytes.len() {
-        let flags = rustix::rand::GetRandomFlags::empty();
-        filled += rustix::rand::getrandom(&mut bytes[filled..], flags)
-            .expect("the kernel has randomness once it has started");
+        let rest = &mut bytes[filled..];
+        let asked = retry_on_intr(|| getrandom(&mut *rest, GetRandomFlags::empty()));
+        filled += asked.expect("the kernel has randomness once it has started");
     }
     bytes
 }

@@ -152,8 +152,11 @@ impl Visit {
         self.is_admitted.set(true);
         let is_upgrade = headers::is_upgrade(&parts.headers) && parts.version == Version::HTTP_11;
         let is_change = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        // What a browser sends along of itself says nothing about who wanted the request.
-        let is_checked = is_upgrade || is_change && !matches!(admitted.way, Admission::Bearer(_));
+        // A browser sends cookies along whichever page wants the request, and a careless backend
+        // may let that page read the answer. Only links and pictures come without an origin.
+        let is_by_cookie = !matches!(admitted.way, Admission::Bearer(_));
+        let has_origin = parts.headers.contains_key(header::ORIGIN);
+        let is_checked = is_upgrade || is_by_cookie && (is_change || has_origin);
         if is_checked && headers::is_foreign(&parts.headers, &self.gateway.origins) {
             let path = shortened(&target.path);
             self.gateway.tell(Notice::Foreign { path });

@@ -349,6 +349,23 @@ fn a_page_of_another_origin_changes_nothing_by_cookie() {
 }
 
 #[test]
+fn a_page_of_another_origin_reads_nothing_by_cookie_but_may_lead_here() {
+    with_gateway(async |world| {
+        let cookie = world.cookie().await;
+        for (name, value, expected) in [
+            ("origin", "https://evil.example", StatusCode::FORBIDDEN),
+            ("origin", "null", StatusCode::FORBIDDEN),
+            ("origin", "https://box.example", StatusCode::OK),
+            ("origin", "https://nacre.example", StatusCode::OK),
+            ("sec-fetch-site", "cross-site", StatusCode::OK),
+        ] {
+            let ask = world.get("/vscode/").cookie(&cookie).header(name, value);
+            assert_eq!(ask.status().await, expected, "{name}: {value}");
+        }
+    });
+}
+
+#[test]
 fn a_sandbox_is_used_by_those_let_in_and_not_by_our_probes() {
     with_gateway(async |world| {
         world.get("/health").send().await;

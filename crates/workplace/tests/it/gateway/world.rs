@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use wire::keys::token::Audience;
 use wire::keys::{Key, Purpose, code, token};
-use wire::workplace::{OUR_PORTS, Order};
+use wire::workplace::Order;
 use workplace::gateway::{Access, Gateway, Handler, Limits, Notice, Route, Settings, Socket};
 use workplace::tunnels::Tunnels;
 
@@ -83,7 +83,7 @@ impl World {
             Timestamp::from_second(1_800_000_000).unwrap(),
         ));
         let directory = camino_tempfile::tempdir().unwrap();
-        let (tunnels, _) = Tunnels::open(directory.path().as_std_path(), &OUR_PORTS);
+        let (tunnels, _) = Tunnels::open(directory.path().as_std_path(), &[]);
         let (agent, password) = watch::channel(Some(Secret::new(AGENT_PASSWORD)));
         let (link, links) = mpsc::channel(1);
         let notices = Rc::new(RefCell::new(Vec::new()));

@@ -1,0 +1,91 @@
+//! Where one module asks for something in its own words, and another has it.
+
+use futures::future::LocalBoxFuture;
+use serde_json::{Value, json};
+use wire::link::{Action, ActionsCall, Call as _, SaveSnapshot};
+
+use crate::devtools::{self, HubError, HubRequest, TunnelRefused, TunnelRegistry};
+use crate::link::{AskError, Handle, Who};
+use crate::tunnels::{Protocol, Tunnel, TunnelError, Tunnels};
+
+/// Whom the list of tunnels names for what is done from inside.
+const ACTOR: &str = "inside";
+
+impl TunnelRegistry for Tunnels {
+    fn list(&self) -> Vec<devtools::Tunnel> {
+        self.list().into_iter().map(told).collect()
+    }
+
+    fn register(&self, tunnel: devtools::Tunnel) -> Result<devtools::Tunnel, TunnelRefused> {
+        let protocol = match tunnel.protocol {
+            devtools::Protocol::Http => Protocol::Http,
+            devtools::Protocol::Ws => Protocol::Ws,
+            devtools::Protocol::Auto => Protocol::Auto,
+        };
+        self.register(&tunnel.name, tunnel.port, protocol)
+            .map(told)
+            .map_err(refused)
+    }
+
+    fn unregister(&self, name: &str) -> Result<(), TunnelRefused> {
+        self.remove(name, ACTOR).map(drop).map_err(refused)
+    }
+}
+
+fn told(tunnel: Tunnel) -> devtools::Tunnel {
+    devtools::Tunnel {
+        name: tunnel.name,
+        port: tunnel.port,
+        protocol: match tunnel.protocol {
+            Protocol::Http => devtools::Protocol::Http,
+            Protocol::Ws => devtools::Protocol::Ws,
+            Protocol::Auto => devtools::Protocol::Auto,
+        },
+    }
+}
+
+fn refused(error: TunnelError) -> TunnelRefused {
+    match error {
+        TunnelError::Unknown(name) => TunnelRefused::Unknown(name),
+        TunnelError::Full => TunnelRefused::Full(error.to_string()),
+        TunnelError::Name | TunnelError::Port | TunnelError::OurPort(_) => {
+            TunnelRefused::Bad(error.to_string())
+        }
+        other => TunnelRefused::Failed(other.to_string()),
+    }
+}
+
+/// The hub, as the dev tools ask it.
+impl devtools::Hub for Handle {
+    fn ask(&self, request: HubRequest) -> LocalBoxFuture<'_, Result<Value, HubError>> {
+        let (kind, payload) = asked(request);
+        Box::pin(async move {
+            self.ask_for(kind, payload, Who::default())
+                .await
+                .map_err(|error| match error {
+                    AskError::JournalFull => HubError::Full,
+                    AskError::OutcomeUnknown { .. } => HubError::TimedOut,
+                    other => HubError::Refused(other.to_string()),
+                })
+        })
+    }
+}
+
+fn asked(request: HubRequest) -> (&'static str, Value) {
+    let actions = |call: &ActionsCall| (ActionsCall::KIND, json!(call));
+    match request {
+        HubRequest::Snapshot { message } => (SaveSnapshot::KIND, json!(SaveSnapshot { message })),
+        HubRequest::Actions => actions(&ActionsCall::List),
+        HubRequest::ActionGuide { integration } => actions(&ActionsCall::Guide { integration }),
+        HubRequest::InvokeAction {
+            integration,
+            action,
+            params,
+        } => actions(&ActionsCall::Run(Action {
+            integration,
+            action,
+            params,
+        })),
+        HubRequest::Invocation { id } => actions(&ActionsCall::Status { invocation: id }),
+    }
+}
