@@ -31,6 +31,15 @@ impl PidOne {
     /// Starts it, in a cgroup where the machine has one. What comes with it is for
     /// `workplace::hands::Hands::take`.
     pub fn start() -> (Self, OwnedFd) {
+        Self::start_in(Cgroup::make())
+    }
+
+    /// As in gVisor.
+    pub fn start_without_cgroup() -> (Self, OwnedFd) {
+        Self::start_in(None)
+    }
+
+    fn start_in(cgroup: Option<Cgroup>) -> (Self, OwnedFd) {
         let directory = camino_tempfile::tempdir().expect("a directory for the runner");
         let place = directory.path().join("lend");
         let borrowing = UnixListener::bind(&place).expect("a socket to borrow at");
@@ -54,7 +63,6 @@ impl PidOne {
         let path = directory.path().join("config");
         let text = serde_json::to_vec(&config).expect("our own types serialise");
         fs_err::write(&path, text).expect("a configuration");
-        let cgroup = Cgroup::make();
         let child = launch(&directory, cgroup.as_ref());
         let conversation = borrow(&borrowing);
         let this = Self {

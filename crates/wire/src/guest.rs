@@ -317,4 +317,20 @@ mod tests {
             })
         ));
     }
+
+    #[test]
+    fn the_spelling_of_work_below_a_directory_is_kept() {
+        let request = Request::Below(Below {
+            root: "/work".into(),
+            user: None,
+            work: Work::Write {
+                path: "a".into(),
+                mode: Some(0o600),
+            },
+        });
+        let text = serde_json::to_string(&request).unwrap();
+        let kept =
+            r#"{"below":{"root":"/work","user":null,"work":{"write":{"path":"a","mode":384}}}}"#;
+        assert_eq!(text, kept);
+    }
 }

@@ -26,6 +26,7 @@ pub mod files;
 pub mod gateway;
 pub mod git;
 pub mod hands;
+pub mod idle;
 pub mod inside;
 pub mod link;
 pub mod place;

@@ -4,13 +4,14 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::io::{self, Read as _};
 use std::rc::Rc;
 use std::time::Duration;
 
 use fs_err as fs;
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use wire::workplace::{
     AGENT_PORT, DESKTOP_PORT, DEVTOOLS_PORT, EDITOR_PORT, GATEWAY_PORT, GIT_PORT, MODEL_PORT,
     PREVIEW_PORT, TOOLS_PORT, VNC_PORT,
@@ -34,6 +35,10 @@ const FIRST: Duration = Duration::from_millis(250);
 const LAST: Duration = Duration::from_secs(15);
 /// However often it is asked for, the table is not read more often than this.
 const LEAST: Duration = Duration::from_millis(50);
+/// For each moment of reading, so many without.
+const REST: u32 = 20;
+/// Those that listen come first in the table.
+const MAX_TABLE: u64 = 4 << 20;
 /// As many as are shown.
 const MAX_PORTS: usize = 256;
 
@@ -87,10 +92,12 @@ impl Ports {
         let mut pause = FIRST;
         loop {
             let before = self.shared.seen.borrow().clone();
+            let since = Instant::now();
             if self.list() != before {
                 pause = FIRST;
             }
-            sleep(LEAST).await;
+            // A table that somebody fills with connections takes long to read.
+            sleep(LEAST.max(since.elapsed() * REST)).await;
             match timeout(pause, self.shared.hint.notified()).await {
                 Ok(()) => pause = FIRST,
                 Err(_) => pause = (pause * 2).min(LAST),
@@ -110,10 +117,7 @@ impl Ports {
     /// As of now.
     pub fn list(&self) -> Vec<Port> {
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
-        let text: String = tables
-            .iter()
-            .filter_map(|table| fs::read_to_string(table).ok())
-            .collect();
+        let text: String = tables.iter().filter_map(|table| read(table).ok()).collect();
         let also_ours = self.shared.also_ours.borrow();
         let mut found = listening(&text);
         found.retain(|port| !is_ours(port.port) && !also_ours.contains(&port.port));
@@ -128,6 +132,13 @@ impl Ports {
     pub fn changes(&self) -> watch::Receiver<Vec<Port>> {
         self.shared.seen.subscribe()
     }
+}
+
+fn read(table: &str) -> io::Result<String> {
+    let mut text = String::new();
+    let table = fs::File::open(table)?;
+    table.take(MAX_TABLE).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Sorted, each once, with the widest reach.

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use wire::guest::{FailedKind, Input, Reply};
+use wire::guest::{FailedKind, Input, Reply, Request};
 use wire::{Channel, Frame, Raw};
 
 use crate::runner::{Runner, argv, eventually, is_alive, sh};
@@ -214,6 +214,20 @@ fn closing_is_noticed_while_output_and_input_are_stuck() {
     assert!(is_alive(leader));
     drop(session);
     eventually("dead", || !is_alive(leader));
+}
+
+#[test]
+fn what_a_whole_command_leaves_behind_ends_with_it() {
+    let runner = Runner::start();
+    let daemon = "(setsid sh -c 'echo $$ ready; exec sleep 1000' &) ; sleep 0.2; exit 3";
+    let mut session = crate::runner::Session {
+        stream: runner.request(&Request::Whole(sh(daemon))),
+    };
+    session.started();
+    let line = session.read_until("ready");
+    let left: i32 = line.split_whitespace().next().unwrap().parse().unwrap();
+    assert_eq!(session.finish().exited.code, 3);
+    eventually("dead", || !is_alive(left));
 }
 
 #[test]

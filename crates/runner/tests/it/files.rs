@@ -2,7 +2,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 
 use camino::Utf8Path;
-use wire::guest::{Entry, EntryKind, Failed, FailedKind, Reply, Request};
+use wire::guest::{Below, Entry, EntryKind, Failed, FailedKind, Reply, Request, Work};
 use wire::{Channel, Frame, Raw};
 
 use crate::runner::{Runner, eventually};
@@ -409,4 +409,87 @@ fn an_answer_reaches_a_host_that_is_still_sending() {
     let large = vec![7; 4 << 20];
     let failed = write_as(&runner, Some(SOMEBODY), place.path(), &[file("x", &large)]).unwrap_err();
     assert_eq!(failed.kind, FailedKind::Refused);
+}
+
+fn below(runner: &Runner, root: &Utf8Path, work: Work) -> UnixStream {
+    runner.request(&Request::Below(Below {
+        root: root.as_str().into(),
+        user: None,
+        work,
+    }))
+}
+
+fn settled(mut stream: UnixStream) -> Reply {
+    loop {
+        let frame = Frame::read(&mut stream).unwrap().expect("an answer");
+        if frame.channel == Channel::Control {
+            match frame.message().unwrap() {
+                Reply::Listed(_) => {}
+                reply => return reply,
+            }
+        }
+    }
+}
+
+#[test]
+fn work_below_a_directory_passes_through_no_link() {
+    let runner = Runner::start();
+    let place = camino_tempfile::tempdir().unwrap();
+    let root = place.path().join("root");
+    fs_err::create_dir_all(root.join("in")).unwrap();
+    fs_err::write(place.path().join("secret"), "canary").unwrap();
+    fs_err::write(root.join("in/file"), "inside").unwrap();
+    symlink(place.path(), root.join("out")).unwrap();
+    symlink(&root, place.path().join("link")).unwrap();
+    let done = |work: Work| matches!(settled(below(&runner, &root, work)), Reply::Done { .. });
+    let look = |path: &str| Work::Look { path: path.into() };
+    let list = |path: &str| Work::List {
+        path: path.into(),
+        limit: 10,
+    };
+    let read = |path: &str| Work::Read {
+        path: path.into(),
+        offset: 0,
+        length: 10,
+    };
+    assert!(done(list("")) && done(list("in")) && done(look("out")));
+    for path in [
+        "..",
+        "../secret",
+        "/etc/passwd",
+        "out/secret",
+        "in/../../secret",
+    ] {
+        let remove = Work::Remove { path: path.into() };
+        let rename = Work::Rename {
+            from: "in/file".into(),
+            to: path.into(),
+        };
+        let link = Work::Link {
+            path: path.into(),
+            target: "x".into(),
+        };
+        for work in [look(path), list(path), read(path), remove, rename, link] {
+            assert!(!done(work.clone()), "{work:?}");
+        }
+    }
+    assert!(!done(list("out")) && !done(read("out")));
+    let through = settled(below(&runner, &place.path().join("link"), list("in")));
+    assert!(
+        matches!(through, Reply::Failed(_)),
+        "the root itself is no link"
+    );
+    assert_eq!(
+        fs_err::read_to_string(root.join("in/file")).unwrap(),
+        "inside"
+    );
+    assert_eq!(
+        fs_err::read_to_string(place.path().join("secret")).unwrap(),
+        "canary"
+    );
+    assert!(
+        done(Work::Remove { path: "out".into() }),
+        "the link itself goes"
+    );
+    assert!(place.path().join("secret").exists());
 }

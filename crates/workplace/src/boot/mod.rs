@@ -33,7 +33,7 @@ use crate::files::Files;
 use crate::git::Git;
 use crate::hands::Hands;
 use crate::place::Place;
-use crate::services::{Definition, Name, Restart, Services, Status};
+use crate::services::{Definition, Name, Restart, Services};
 
 /// What a boot works on.
 #[derive(Debug, Clone)]
@@ -117,17 +117,14 @@ impl Site {
         for service in &boot.services {
             let name = Name::try_from(service.name.clone()).map_err(|error| error.to_string());
             let started = name.and_then(|name| {
-                let info = self.services.info(&name);
-                if info.is_ok_and(|info| info.status == Status::Running) {
-                    return Ok(());
-                }
                 let definition = Definition {
                     name,
                     command: service.command.clone(),
                     cwd: service.cwd.as_deref().map(Into::into),
                     restart: Restart::default(),
                 };
-                let started = self.services.start(definition);
+                // One that ran before is on its way already.
+                let started = self.services.ensure(definition);
                 started.map(drop).map_err(|error| error.to_string())
             });
             wrong.extend(started.err());

@@ -26,6 +26,8 @@ pub(crate) enum Content {
     Whole(Option<Bytes>),
     /// Ends when its sender goes.
     Stream(mpsc::Receiver<Bytes>),
+    /// As `Stream`, and how long it will be.
+    Sized(mpsc::Receiver<Bytes>, u64),
 }
 
 impl Body for Content {
@@ -38,7 +40,7 @@ impl Body for Content {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let next = match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take()),
-            Self::Stream(receiver) => receiver.poll_recv(context),
+            Self::Stream(receiver) | Self::Sized(receiver, _) => receiver.poll_recv(context),
         };
         next.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -51,6 +53,7 @@ impl Body for Content {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             Self::Stream(_) => SizeHint::default(),
+            Self::Sized(_, length) => SizeHint::with_exact(*length),
         }
     }
 }
@@ -72,6 +75,14 @@ pub(super) fn bytes(content: Bytes, content_type: &'static str) -> Answer {
 
 pub(super) fn stream(receiver: mpsc::Receiver<Bytes>, content_type: &'static str) -> Answer {
     typed(Content::Stream(receiver), content_type)
+}
+
+pub(super) fn sized(
+    receiver: mpsc::Receiver<Bytes>,
+    length: u64,
+    content_type: &'static str,
+) -> Answer {
+    typed(Content::Sized(receiver, length), content_type)
 }
 
 fn typed(content: Content, content_type: &'static str) -> Answer {

@@ -1,14 +1,19 @@
 //! What comes in: a query, a body, both bounded.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use super::answer::Failure;
 
 const MAX_JSON: usize = 1 << 20;
+/// One who sends nothing for so long is gone.
+const STUCK: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(super) struct Ask {
@@ -48,18 +53,47 @@ impl Ask {
         serde_json::from_slice(text).map_err(|error| Failure::bad(error.to_string()))
     }
 
-    pub(super) async fn body(self, limit: usize) -> Result<Bytes, Failure> {
-        match Limited::new(self.request.into_body(), limit)
-            .collect()
-            .await
-        {
-            Ok(collected) => Ok(collected.to_bytes()),
-            Err(error) if error.is::<LengthLimitError>() => Err(Failure::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "too_long",
-                format!("the body is longer than {limit} bytes"),
-            )),
-            Err(_) => Err(Failure::bad("the body broke off")),
+    async fn body(self, limit: usize) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        let mut pieces = self.pieces();
+        while let Some(piece) = pieces.next().await? {
+            if body.len() + piece.len() > limit {
+                return Err(Failure::new(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    "too_long",
+                    format!("the body is longer than {limit} bytes"),
+                ));
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(body)
+    }
+
+    pub(super) fn pieces(self) -> Pieces {
+        Pieces(self.request.into_body())
+    }
+}
+
+/// A body, as it comes.
+#[derive(Debug)]
+pub(super) struct Pieces(Incoming);
+
+impl Pieces {
+    /// `None` at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let frame = match timeout(STUCK, self.0.frame()).await {
+                Ok(Some(Ok(frame))) => frame,
+                Ok(None) => return Ok(None),
+                Ok(Some(Err(_))) => return Err(Failure::bad("the body broke off")),
+                Err(_) => {
+                    let message = "the body did not go on";
+                    return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "stuck", message));
+                }
+            };
+            if let Ok(piece) = frame.into_data() {
+                return Ok(Some(piece));
+            }
         }
     }
 }

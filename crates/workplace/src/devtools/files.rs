@@ -1,14 +1,19 @@
 use std::rc::Rc;
 
+use bytes::Bytes;
 use hyper::header::{ACCEPT_RANGES, CONTENT_RANGE, HeaderValue, RANGE};
 use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::mpsc;
 
 use super::Tools;
-use super::answer::{Answer, Failure, bytes, json};
+use super::answer::{Answer, Failure, json, sized};
 use super::ask::Ask;
-use crate::files::{Limits, MAX_READ, MAX_WRITTEN, content_type};
+use crate::files::{Limits, Reading, content_type};
+
+/// Of a file that wait for its reader.
+const PIECES: usize = 2;
 
 #[derive(Deserialize)]
 struct Rename {
@@ -36,9 +41,12 @@ pub(super) async fn answer(
         }
         ("GET", []) => read(tools, &ask).await,
         ("PUT", []) => {
-            let path = ask.required("path")?;
-            let content = ask.body(MAX_WRITTEN).await?;
-            files.write(&path, &content, None).await?;
+            let mut writing = files.create(&ask.required("path")?, None).await?;
+            let mut body = ask.pieces();
+            while let Some(piece) = body.next().await? {
+                writing.write(&piece).await?;
+            }
+            writing.finish().await?;
             done()
         }
         ("DELETE", []) => {
@@ -63,31 +71,47 @@ async fn read(tools: &Rc<Tools>, ask: &Ask) -> Result<Answer, Failure> {
     let path = ask.required("path")?;
     let asked = ask.request.headers().get(RANGE);
     let range = asked.and_then(|range| range.to_str().ok()).and_then(range);
-    let (offset, length) = range.unwrap_or((0, MAX_READ));
-    let part = tools.files.read(&path, offset, length).await?;
-    let end = offset + part.bytes.len() as u64;
-    let kind = content_type(&path, &part.bytes);
-    let is_whole = offset == 0 && end == part.size;
-    let is_empty = part.bytes.is_empty();
-    let mut answer = bytes(part.bytes.into(), kind);
-    answer
-        .headers_mut()
-        .insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    if is_whole || (is_empty && range.is_none()) {
-        return Ok(answer);
+    let (offset, length) = range.unwrap_or((0, u64::MAX));
+    let mut reading = tools.files.open(&path, offset, length).await?;
+    let size = reading.size;
+    let left = size.saturating_sub(offset).min(length);
+    if left == 0 && range.is_some() && size > 0 {
+        let beyond = format!("the file has {size} bytes");
+        return Err(Failure::new(
+            StatusCode::RANGE_NOT_SATISFIABLE,
+            "beyond",
+            beyond,
+        ));
     }
-    let said = if is_empty {
-        *answer.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
-        format!("bytes */{}", part.size)
-    } else {
-        // Longer than is read at once, it is partial even when all was asked for.
+    let first = reading.next().await?.unwrap_or_default();
+    let kind = content_type(&path, &first);
+    let (sender, receiver) = mpsc::channel(PIECES);
+    tools.tasks.spawn_local(feed(reading, first, sender));
+    let mut answer = sized(receiver, left, kind);
+    let bytes = HeaderValue::from_static("bytes");
+    answer.headers_mut().insert(ACCEPT_RANGES, bytes);
+    if range.is_some() && left > 0 {
         *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
-        format!("bytes {offset}-{}/{}", end - 1, part.size)
-    };
-    if let Ok(value) = HeaderValue::from_str(&said) {
-        answer.headers_mut().insert(CONTENT_RANGE, value);
+        let said = format!("bytes {offset}-{}/{size}", offset + left - 1);
+        if let Ok(value) = HeaderValue::from_str(&said) {
+            answer.headers_mut().insert(CONTENT_RANGE, value);
+        }
     }
     Ok(answer)
+}
+
+/// Until the end, or until the reader goes. A file that shrank on the way is seen to be cut.
+async fn feed(mut reading: Reading, first: Vec<u8>, sender: mpsc::Sender<Bytes>) {
+    let mut piece = first;
+    while !piece.is_empty() {
+        if sender.send(piece.into()).await.is_err() {
+            return;
+        }
+        let Ok(Some(next)) = reading.next().await else {
+            return;
+        };
+        piece = next;
+    }
 }
 
 /// `bytes=from-` and `bytes=from-to`; other forms are answered with the whole.
@@ -95,7 +119,7 @@ fn range(text: &str) -> Option<(u64, u64)> {
     let (from, to) = text.strip_prefix("bytes=")?.split_once('-')?;
     let from: u64 = from.parse().ok()?;
     if to.is_empty() {
-        return Some((from, MAX_READ));
+        return Some((from, u64::MAX));
     }
     let to: u64 = to.parse().ok()?;
     Some((from, to.checked_sub(from)?.saturating_add(1)))
@@ -124,7 +148,7 @@ mod tests {
     #[test]
     fn ranges_are_read() {
         assert_eq!(range("bytes=5-9"), Some((5, 5)));
-        assert_eq!(range("bytes=5-"), Some((5, MAX_READ)));
+        assert_eq!(range("bytes=5-"), Some((5, u64::MAX)));
         for other in [
             "bytes=-5",
             "bytes=9-5",

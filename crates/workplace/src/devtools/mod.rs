@@ -19,11 +19,13 @@ mod tunnels;
 use std::convert::Infallible;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use model::Clock;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -32,8 +34,10 @@ use tokio_util::task::TaskTracker;
 use crate::env_files::EnvFiles;
 use crate::files::Files;
 use crate::git::Git;
+use crate::hands::Hands;
+use crate::place::Place;
 use crate::ports::Ports;
-use crate::services::Services;
+use crate::services::{Pace, Preview, Services};
 use crate::terminal::Terminals;
 
 pub use hub::{Hub, HubError, HubRequest};
@@ -61,6 +65,46 @@ pub struct Tools {
     pub hub: Rc<dyn Hub>,
     /// Terminals that were handed over, and logs that are followed.
     pub tasks: TaskTracker,
+}
+
+/// Who else is there.
+#[derive(Debug)]
+pub struct Others {
+    pub preview: Rc<dyn Preview>,
+    pub tunnels: Rc<dyn TunnelRegistry>,
+    pub hub: Rc<dyn Hub>,
+    /// Git configuration that the host gives: who commits, where the git door is.
+    pub git: Vec<(String, String)>,
+}
+
+impl Tools {
+    /// Reads what is on disk; starts nothing. [`Services::resume`] starts what ran before, and
+    /// [`Ports::watch`] wants to be polled.
+    pub fn new(
+        hands: &Rc<Hands>,
+        place: &Place,
+        clock: &Arc<dyn Clock>,
+        others: Others,
+    ) -> Rc<Self> {
+        let files = Files::new(Rc::clone(hands), place);
+        Rc::new(Self {
+            services: Services::new(
+                Rc::clone(hands),
+                place.clone(),
+                Arc::clone(clock),
+                others.preview,
+                Pace::default(),
+            ),
+            terminals: Terminals::new(Rc::clone(hands), place.clone(), Arc::clone(clock)),
+            git: Git::new(Rc::clone(hands), place.clone(), others.git),
+            env: Rc::new(EnvFiles::new(files.clone(), place.clone())),
+            files,
+            ports: Ports::default(),
+            tunnels: others.tunnels,
+            hub: others.hub,
+            tasks: TaskTracker::new(),
+        })
+    }
 }
 
 /// Who gets in at a door.

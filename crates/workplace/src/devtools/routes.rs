@@ -26,13 +26,10 @@ async fn route(
     request: Request<Incoming>,
 ) -> Result<Answer, Failure> {
     let method = request.method().clone();
-    // Decoded piece by piece, so that no encoded slash makes two of one.
-    let path: Vec<String> = request
-        .uri()
-        .path()
-        .split('/')
-        .skip(1)
-        .map(decode)
+    // Decoded piece by piece, so that no encoded slash makes two of one. A plus is one only here.
+    let pieces = request.uri().path().split('/').skip(1);
+    let path: Vec<String> = pieces
+        .map(|piece| decode(&piece.replace('+', "%2B")))
         .collect();
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     let is_health = method == Method::GET && matches!(path[..], ["api", "health"] | ["health"]);

@@ -10,8 +10,9 @@ const MAX_KEYS: usize = 500;
 const MAX_PATH: usize = 500;
 const MAX_KEY: usize = 200;
 
+/// However it is read, everything about it has been checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "Vec<Entry>", into = "Vec<Entry>")]
 pub struct Spec(pub(super) Vec<Entry>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,20 +75,9 @@ pub enum SpecError {
 }
 
 impl Spec {
-    /// Everything about it is checked.
     pub fn parse(text: &[u8]) -> Result<Self, SpecError> {
-        let spec: Self = serde_json::from_slice(text).map_err(SpecError::Malformed)?;
-        if spec.0.len() > MAX_ENTRIES {
-            return Err(SpecError::TooMany);
-        }
-        let mut paths = BTreeSet::new();
-        for entry in &spec.0 {
-            entry.check()?;
-            if !paths.insert(entry.below()) {
-                return Err(SpecError::Twice(entry.below()));
-            }
-        }
-        Ok(spec)
+        let entries: Vec<Entry> = serde_json::from_slice(text).map_err(SpecError::Malformed)?;
+        entries.try_into()
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &str> {
@@ -95,6 +85,30 @@ impl Spec {
             .iter()
             .flat_map(|entry| &entry.keys)
             .map(|key| key.key.as_str())
+    }
+}
+
+impl TryFrom<Vec<Entry>> for Spec {
+    type Error = SpecError;
+
+    fn try_from(entries: Vec<Entry>) -> Result<Self, SpecError> {
+        if entries.len() > MAX_ENTRIES {
+            return Err(SpecError::TooMany);
+        }
+        let mut paths = BTreeSet::new();
+        for entry in &entries {
+            entry.check()?;
+            if !paths.insert(entry.below()) {
+                return Err(SpecError::Twice(entry.below()));
+            }
+        }
+        Ok(Self(entries))
+    }
+}
+
+impl From<Spec> for Vec<Entry> {
+    fn from(spec: Spec) -> Self {
+        spec.0
     }
 }
 
@@ -183,5 +197,7 @@ mod tests {
         assert!(parse(r#"[{"path": "x", "keys": []}, {"path": "./x", "keys": []}]"#).is_err());
         assert!(parse(r#"[{"path": "x", "format": "yaml", "keys": []}]"#).is_err());
         assert!(parse("{}").is_err());
+        let read_otherwise = serde_json::from_str::<Spec>(r#"[{"path": "../x", "keys": []}]"#);
+        assert!(read_otherwise.is_err());
     }
 }

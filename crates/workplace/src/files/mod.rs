@@ -101,6 +101,66 @@ pub struct Part {
     pub bytes: Vec<u8>,
 }
 
+/// A file on its way out.
+#[derive(Debug)]
+pub struct Reading {
+    connection: UnixStream,
+    /// Of the whole file.
+    pub size: u64,
+    pub mode: u32,
+    pub modified_ms: i64,
+    left: u64,
+    ended: bool,
+}
+
+impl Reading {
+    /// `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, FileError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let frame = next(&mut self.connection).await?;
+        if frame.channel != Channel::Data {
+            settled(&frame)?;
+            self.ended = true;
+            return Ok(None);
+        }
+        let rest = self.left.checked_sub(frame.payload.len() as u64);
+        self.left = rest.ok_or(FileError::Hands(HandsError::Confused))?;
+        Ok(Some(frame.payload))
+    }
+}
+
+/// A file on its way in. Dropped before it is finished, it never was.
+#[derive(Debug)]
+pub struct Writing {
+    connection: UnixStream,
+    room: usize,
+}
+
+impl Writing {
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        let rest = self.room.checked_sub(bytes.len());
+        self.room = rest.ok_or(FileError::TooLong)?;
+        for piece in bytes.chunks(MAX_DATA) {
+            if write_frame(&mut self.connection, Channel::Data, piece)
+                .await
+                .is_err()
+            {
+                // It said why before it closed.
+                return settled(&next(&mut self.connection).await?).map(drop);
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn finish(mut self) -> Result<(), FileError> {
+        let end = Frame::control(&Reply::EndOfEntry);
+        write_frame(&mut self.connection, Channel::Control, &end.payload).await?;
+        settled(&next(&mut self.connection).await?).map(drop)
+    }
+}
+
 impl Files {
     /// The workspace's.
     pub fn new(hands: Rc<Hands>, place: &Place) -> Self {
@@ -158,7 +218,22 @@ impl Files {
 
     /// At most [`MAX_READ`] bytes from `offset` on.
     pub async fn read(&self, path: &str, offset: u64, length: u64) -> Result<Part, FileError> {
-        let length = length.min(MAX_READ);
+        let mut reading = self.open(path, offset, length.min(MAX_READ)).await?;
+        let mut bytes = Vec::new();
+        while let Some(piece) = reading.next().await? {
+            bytes.extend(piece);
+        }
+        Ok(Part {
+            size: reading.size,
+            mode: reading.mode,
+            modified_ms: reading.modified_ms,
+            offset,
+            bytes,
+        })
+    }
+
+    /// From `offset` on, piece by piece.
+    pub async fn open(&self, path: &str, offset: u64, length: u64) -> Result<Reading, FileError> {
         let mut connection = self
             .ask(Work::Read {
                 path: relative(path),
@@ -166,29 +241,17 @@ impl Files {
                 length,
             })
             .await?;
-        let listed = match reply(&mut connection).await? {
-            Reply::Listed(listed) => listed,
-            Reply::Done { missing: true } => return Err(FileError::NotFound(path.to_owned())),
-            _ => return Err(FileError::Hands(HandsError::Confused)),
-        };
-        let mut bytes = Vec::new();
-        loop {
-            let frame = next(&mut connection).await?;
-            if frame.channel == Channel::Data {
-                if (bytes.len() + frame.payload.len()) as u64 > length {
-                    return Err(FileError::Hands(HandsError::Confused));
-                }
-                bytes.extend(frame.payload);
-                continue;
-            }
-            settled(&frame)?;
-            return Ok(Part {
+        match reply(&mut connection).await? {
+            Reply::Listed(listed) => Ok(Reading {
+                connection,
                 size: listed.size,
                 mode: listed.mode,
                 modified_ms: listed.modified_ms,
-                offset,
-                bytes,
-            });
+                left: length,
+                ended: false,
+            }),
+            Reply::Done { missing: true } => Err(FileError::NotFound(path.to_owned())),
+            _ => Err(FileError::Hands(HandsError::Confused)),
         }
     }
 
@@ -199,21 +262,19 @@ impl Files {
         content: &[u8],
         mode: Option<u32>,
     ) -> Result<(), FileError> {
-        if content.len() > MAX_WRITTEN {
-            return Err(FileError::TooLong);
-        }
-        let mut connection = self
-            .ask(Work::Write {
-                path: relative(path),
-                mode,
-            })
-            .await?;
-        for piece in content.chunks(MAX_DATA) {
-            write_frame(&mut connection, Channel::Data, piece).await?;
-        }
-        let end = Frame::control(&Reply::EndOfEntry);
-        write_frame(&mut connection, Channel::Control, &end.payload).await?;
-        settled(&next(&mut connection).await?).map(drop)
+        let mut writing = self.create(path, mode).await?;
+        writing.write(content).await?;
+        writing.finish().await
+    }
+
+    /// A file that appears when it is finished, and not before.
+    pub async fn create(&self, path: &str, mode: Option<u32>) -> Result<Writing, FileError> {
+        let path = relative(path);
+        let connection = self.ask(Work::Write { path, mode }).await?;
+        Ok(Writing {
+            connection,
+            room: MAX_WRITTEN,
+        })
     }
 
     pub async fn make_directory(&self, path: &str) -> Result<(), FileError> {

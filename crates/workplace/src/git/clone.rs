@@ -109,6 +109,30 @@ impl Git {
     }
 }
 
+impl Git {
+    /// A workspace without any repository becomes one, so that there is something to compare with.
+    pub async fn init_workspace(&self) -> Result<(), GitError> {
+        if !self.repos().await?.is_empty() {
+            return Ok(());
+        }
+        let path = self.place.workspace.as_str();
+        let arguments = [
+            "init",
+            "--quiet",
+            "--initial-branch=main",
+            "--template=",
+            "--",
+            path,
+        ];
+        let outcome = self.git_alone(&arguments, STAGE, |_| ()).await?;
+        if outcome.code == 0 {
+            Ok(())
+        } else {
+            Err(GitError::Failed(complaint(&outcome)))
+        }
+    }
+}
+
 /// Git writes over its own lines: both ends of line are one here.
 #[derive(Debug, Default)]
 struct Lines(Vec<u8>);

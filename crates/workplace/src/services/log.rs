@@ -1,6 +1,6 @@
 //! What a service wrote, kept on disk within a limit and followed without looking again and again.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -25,6 +25,7 @@ pub struct Log {
     path: Utf8PathBuf,
     files: RefCell<Files>,
     written: watch::Sender<u64>,
+    removed: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -54,6 +55,7 @@ impl Log {
             path,
             written: watch::Sender::new(files.end),
             files: RefCell::new(files),
+            removed: Cell::new(false),
         }
     }
 
@@ -88,7 +90,10 @@ impl Log {
         }
     }
 
+    /// Whoever follows it is told.
     pub(super) fn remove(&self) {
+        self.removed.set(true);
+        self.written.send_modify(|_| ());
         let _ = fs::remove_file(&self.path);
         let _ = fs::remove_file(older_path(&self.path));
     }
@@ -179,6 +184,9 @@ impl Follow {
             if !bytes.is_empty() {
                 return Some(bytes);
             }
+            if self.log.removed.get() {
+                return None;
+            }
             self.changes.changed().await.ok()?;
         }
     }
@@ -245,5 +253,7 @@ mod tests {
             }
         }
         assert!(seen <= LIMIT, "{seen}");
+        log.remove();
+        assert_eq!(follow.next().await, None, "it is gone");
     }
 }

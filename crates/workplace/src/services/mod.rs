@@ -11,6 +11,7 @@
 //! A name that is started again gets a new slot, and only the slot in the table is ever shown: the
 //! late end of an old one has nothing to spoil.
 
+mod autostart;
 mod log;
 mod name;
 mod preview;
@@ -35,6 +36,7 @@ use tokio_util::task::TaskTracker;
 use crate::hands::Hands;
 use crate::place::Place;
 
+pub use autostart::{Dependencies, RepoCommands, ServiceCommand, autostart};
 pub use log::{Follow, LIMIT as LOG_LIMIT, Log};
 pub use name::{BadName, MAX_NAME, Name};
 pub use preview::Preview;
@@ -197,6 +199,15 @@ impl Services {
         Ok(self.shared.launch(definition))
     }
 
+    /// As [`Services::start`], but leaves alone one that runs as it is wanted already: what starts
+    /// by itself may have been started by [`Services::resume`].
+    pub fn ensure(&self, definition: Definition) -> Result<Info, ServiceError> {
+        match self.shared.slot(&definition.name) {
+            Ok(slot) if slot.is_alive() && slot.definition == definition => Ok(slot.info()),
+            _ => self.start(definition),
+        }
+    }
+
     /// Starts one that is known; leaves it alone when it runs.
     pub fn start_again(&self, name: &Name) -> Result<Info, ServiceError> {
         let slot = self.shared.slot(name)?;
@@ -214,22 +225,36 @@ impl Services {
     /// Returns once nothing of it is left.
     pub async fn stop(&self, name: &Name) -> Result<Info, ServiceError> {
         let slot = self.shared.slot(name)?;
-        slot.wanted.set(Wanted::Stopped);
-        self.shared.save();
-        slot.stop.cancel();
-        slot.ended.cancelled().await;
+        self.end(&slot).await;
         Ok(slot.info())
     }
 
     /// Stops it and forgets it with its log.
     pub async fn remove(&self, name: &Name) -> Result<(), ServiceError> {
-        self.stop(name).await?;
-        if let Some(slot) = self.shared.slots.borrow_mut().remove(name) {
-            slot.log.remove();
+        let slot = self.shared.slot(name)?;
+        self.end(&slot).await;
+        {
+            let mut slots = self.shared.slots.borrow_mut();
+            // Somebody may have started it anew meanwhile.
+            if !slots
+                .get(name)
+                .is_some_and(|there| Rc::ptr_eq(there, &slot))
+            {
+                return Ok(());
+            }
+            slots.remove(name);
         }
+        slot.log.remove();
         self.shared.save();
         self.shared.changed();
         Ok(())
+    }
+
+    async fn end(&self, slot: &Slot) {
+        slot.wanted.set(Wanted::Stopped);
+        self.shared.save();
+        slot.stop.cancel();
+        slot.ended.cancelled().await;
     }
 
     /// For the sandbox's end: all stop, and are to run again when it comes back.

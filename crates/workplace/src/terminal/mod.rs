@@ -12,6 +12,7 @@
 mod modes;
 mod plain;
 mod ring;
+mod silence;
 mod ttyd;
 mod viewer;
 
@@ -238,14 +239,13 @@ impl Terminals {
         (!terminal.ended.is_cancelled()).then(|| Rc::clone(terminal))
     }
 
-    async fn type_in(&self, terminal: &Terminal, keys: Vec<u8>) {
-        if keys.is_empty() {
+    fn notice(&self, terminal: &Terminal, keys: &[u8]) {
+        if silence::is_report(keys) {
             return;
         }
         let now = self.shared.clock.now();
         terminal.typed_at.set(Some(now));
         self.shared.typed_at.set(Some(now));
-        let _ = terminal.input.send(Input::Keys(keys)).await;
     }
 }
 
@@ -263,11 +263,21 @@ impl Terminal {
         }
     }
 
-    async fn resize(&self, size: WindowSize) {
+    /// What to tell the shell of a new size; nothing when it has it.
+    fn resized(&self, size: WindowSize) -> Option<Input> {
         let size = bounded(size);
-        if size != self.size.get() {
-            self.size.set(size);
-            let _ = self.input.send(Input::Size(size)).await;
+        (self.size.replace(size) != size).then_some(Input::Size(size))
+    }
+
+    /// Hands over what waits, once there is room. Dropping it half-way loses nothing.
+    async fn deliver(&self, waiting: &mut Option<Input>) {
+        match self.input.reserve().await {
+            Ok(room) => {
+                if let Some(input) = waiting.take() {
+                    room.send(input);
+                }
+            }
+            Err(_) => *waiting = None,
         }
     }
 

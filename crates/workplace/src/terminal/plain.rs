@@ -8,6 +8,7 @@
 //!
 //! A binary frame that begins with `ESC c` shows the screen anew.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
@@ -22,7 +23,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use wire::guest::WindowSize;
 
 use super::viewer::Viewer;
-use super::{Terminal, Terminals};
+use super::{Input, Terminal, Terminals};
 
 /// A paste may be long; more is cut into frames by whoever sends it.
 pub(super) const MAX_FRAME: usize = 256 << 10;
@@ -51,10 +52,9 @@ where
         Ok(viewer) => viewer,
         Err(error) => return refuse(&mut socket, &error.to_string()).await,
     };
-    if let Some(size) = size {
-        viewer.terminal.resize(size).await;
-    }
-    let info = viewer.terminal.info();
+    let terminal = Rc::clone(&viewer.terminal);
+    let mut waiting = size.and_then(|size| terminal.resized(size));
+    let info = terminal.info();
     let ready = json!({
         "type": "ready",
         "name": info.name,
@@ -73,22 +73,25 @@ where
                         return;
                     }
                 }
-                None => return farewell(&mut socket, &viewer.terminal).await,
+                None => return farewell(&mut socket, &terminal).await,
             },
-            message = socket.next() => match message {
-                Some(Ok(Message::Binary(keys))) => {
-                    terminals.type_in(&viewer.terminal, keys.into()).await;
+            () = terminal.deliver(&mut waiting), if waiting.is_some() => {}
+            // While the shell takes no more, nothing more is taken for it.
+            message = socket.next(), if waiting.is_none() => match message {
+                Some(Ok(Message::Binary(keys))) if !keys.is_empty() => {
+                    terminals.notice(&terminal, &keys);
+                    waiting = Some(Input::Keys(keys.into()));
                 }
                 Some(Ok(Message::Text(text))) => match serde_json::from_str(&text) {
                     Ok(Order::Resize { columns, rows }) => {
-                        viewer.terminal.resize(WindowSize { rows, columns }).await;
+                        waiting = terminal.resized(WindowSize { rows, columns });
                     }
-                    Ok(Order::Close) => viewer.terminal.close.cancel(),
+                    Ok(Order::Close) => terminal.close.cancel(),
                     // From a newer client.
                     Err(_) => {}
                 },
-                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                Some(Ok(_)) => {}
             },
         }
     }

@@ -9,6 +9,8 @@
 //!
 //! Whoever gets here was let in already; its token is not looked at.
 
+use std::rc::Rc;
+
 use futures::StreamExt as _;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -19,7 +21,7 @@ use wire::guest::WindowSize;
 
 use super::plain::{STUCK, accept, close, refuse, send};
 use super::viewer::Viewer;
-use super::{TerminalError, Terminals};
+use super::{Input, Terminals};
 
 /// What both sides name when they upgrade.
 pub const SUBPROTOCOL: &str = "tty";
@@ -52,7 +54,7 @@ where
     let Ok(Some(size)) = tokio::time::timeout(STUCK, greeting(&mut socket)).await else {
         return;
     };
-    let opened = open(terminals, name, size).await;
+    let opened = terminals.open(name, size).await.and_then(Viewer::new);
     let mut viewer = match opened {
         Ok(viewer) => viewer,
         Err(error) => return refuse(&mut socket, &error.to_string()).await,
@@ -63,6 +65,8 @@ where
             return;
         }
     }
+    let terminal = Rc::clone(&viewer.terminal);
+    let mut waiting = size.and_then(|size| terminal.resized(size));
     let mut paused = false;
     loop {
         tokio::select! {
@@ -74,10 +78,15 @@ where
                 }
                 None => return close(&mut socket, CloseCode::Normal, "the shell ended").await,
             },
-            received = next(&mut socket) => match received {
+            () = terminal.deliver(&mut waiting), if waiting.is_some() => {}
+            // While the shell takes no more, nothing more is taken for it.
+            received = next(&mut socket), if waiting.is_none() => match received {
                 None => return,
-                Some(Said::Keys(keys)) => terminals.type_in(&viewer.terminal, keys).await,
-                Some(Said::Size(size)) => viewer.terminal.resize(size).await,
+                Some(Said::Keys(keys)) => {
+                    terminals.notice(&terminal, &keys);
+                    waiting = Some(Input::Keys(keys));
+                }
+                Some(Said::Size(size)) => waiting = terminal.resized(size),
                 Some(Said::Pause) => {
                     paused = true;
                     viewer.pause();
@@ -87,18 +96,6 @@ where
             },
         }
     }
-}
-
-async fn open(
-    terminals: &Terminals,
-    name: &str,
-    size: Option<WindowSize>,
-) -> Result<Viewer, TerminalError> {
-    let terminal = terminals.open(name, size).await?;
-    if let Some(size) = size {
-        terminal.resize(size).await;
-    }
-    Viewer::new(terminal)
 }
 
 /// The first message; `None` when the client left.
@@ -131,7 +128,7 @@ where
 
 fn parse(message: &[u8]) -> Said {
     match message.split_first() {
-        Some((b'0', keys)) => Said::Keys(keys.to_vec()),
+        Some((b'0', keys)) if !keys.is_empty() => Said::Keys(keys.to_vec()),
         Some((b'1', size)) => window(size).map_or(Said::Nothing, Said::Size),
         Some((b'2', _)) => Said::Pause,
         Some((b'3', _)) => Said::Resume,

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use tokio::sync::watch;
 
+use super::silence::Silence;
 use super::{Input, MAX_VIEWERS, NOT_WAITED_FOR, Terminal, TerminalError};
 
 /// The most that is sent at once, so that a keystroke does not wait behind more.
@@ -15,6 +16,9 @@ pub(super) struct Viewer {
     number: u64,
     /// `None` before the first screen.
     read: Option<u64>,
+    /// What is shown again goes through here, up to this offset.
+    silence: Silence,
+    shown_before: u64,
     end: watch::Receiver<u64>,
 }
 
@@ -32,6 +36,8 @@ impl Viewer {
             terminal,
             number,
             read: None,
+            silence: Silence::default(),
+            shown_before: 0,
         })
     }
 
@@ -57,24 +63,47 @@ impl Viewer {
     }
 
     fn ready(&mut self) -> Vec<u8> {
-        let (bytes, end) = {
-            let ring = self.terminal.ring.borrow();
-            let there = self
-                .read
-                .and_then(|read| Some((read, ring.after(read, CHUNK)?)));
-            if let Some((read, bytes)) = there {
-                let end = read + bytes.len() as u64;
-                (bytes, end)
-            } else {
-                if ring.is_cut_on_another_screen() {
-                    let _ = self.terminal.input.try_send(Input::Redraw);
-                }
-                ring.prologue()
+        loop {
+            let (bytes, end) = self.step();
+            let moved = self.read != Some(end);
+            self.read = Some(end);
+            self.tell(Some(end));
+            if !bytes.is_empty() || !moved {
+                return bytes;
             }
+        }
+    }
+
+    /// The next bytes to show, and how far they go.
+    fn step(&mut self) -> (Vec<u8>, u64) {
+        let ring = self.terminal.ring.borrow();
+        let most = match self
+            .read
+            .and_then(|read| self.shown_before.checked_sub(read))
+        {
+            Some(rest) if rest > 0 => usize::try_from(rest).unwrap_or(CHUNK).min(CHUNK),
+            _ => CHUNK,
         };
-        self.read = Some(end);
-        self.tell(Some(end));
-        bytes
+        let there = self
+            .read
+            .and_then(|read| Some((read, ring.after(read, most)?)));
+        let Some((read, bytes)) = there else {
+            if ring.is_cut_on_another_screen() {
+                let _ = self.terminal.input.try_send(Input::Redraw);
+            }
+            self.silence = Silence::default();
+            self.shown_before = ring.end();
+            return ring.prologue();
+        };
+        let end = read + bytes.len() as u64;
+        if end > self.shown_before || bytes.is_empty() {
+            return (bytes, end);
+        }
+        let mut passed = self.silence.pass(&bytes);
+        if end == self.shown_before {
+            passed.extend(self.silence.end());
+        }
+        (passed, end)
     }
 
     /// The shell need not wait for this one.

@@ -3,7 +3,6 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::process::Output;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use camino::Utf8PathBuf;
 use fs_err as fs;
@@ -15,17 +14,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
-use tokio_util::task::TaskTracker;
 use workplace::devtools::{
-    self, Hub, HubError, HubRequest, Token, Tools, Tunnel, TunnelRefused, TunnelRegistry,
+    self, Hub, HubError, HubRequest, Others, Token, Tools, Tunnel, TunnelRefused, TunnelRegistry,
 };
-use workplace::env_files::EnvFiles;
-use workplace::files::Files;
-use workplace::git::Git;
 use workplace::inside;
-use workplace::ports::Ports;
 use workplace::services::Status;
-use workplace::terminal::Terminals;
 
 use crate::world::{UID, World, eventually, in_world};
 
@@ -64,10 +57,10 @@ impl Hub for Approver {
     fn ask(&self, request: HubRequest) -> LocalBoxFuture<'_, Result<Value, HubError>> {
         let answer = match request {
             HubRequest::Snapshot { message } => {
-                Ok(json!({"snapshot": "snap-1", "message": message}))
+                Ok(json!({"snapshot_id": "snap-1", "message": message}))
             }
             HubRequest::InvokeAction { action, .. } => {
-                Ok(json!({"status": "pending", "invocation_id": action}))
+                Ok(json!({"status": "pending", "invocation": action}))
             }
             HubRequest::Invocation { id } if id == "danger" => Ok(json!({"status": "denied"})),
             HubRequest::Invocation { .. } => Ok(json!({"status": "completed", "result": 7})),
@@ -78,20 +71,13 @@ impl Hub for Approver {
 }
 
 fn tools(world: &World) -> Rc<Tools> {
-    let hands = || Rc::clone(&world.hands);
-    let place = || world.place.clone();
-    let files = Files::new(hands(), &world.place);
-    Rc::new(Tools {
-        services: world.services(),
-        terminals: Terminals::new(hands(), place(), Arc::clone(&world.clock)),
-        git: Git::new(hands(), place(), Vec::new()),
-        env: Rc::new(EnvFiles::new(files.clone(), place())),
-        files,
-        ports: Ports::default(),
+    let others = Others {
+        preview: Rc::new(()),
         tunnels: Rc::new(List::default()),
         hub: Rc::new(Approver),
-        tasks: TaskTracker::new(),
-    })
+        git: Vec::new(),
+    };
+    Tools::new(&world.hands, &world.place, &world.clock, others)
 }
 
 struct Api {
@@ -514,11 +500,13 @@ fn the_command_line_drives_services() {
         let list: Value =
             serde_json::from_str(&inside.must(&["services", "list", "--json"]).await).unwrap();
         assert_eq!(list["services"][0]["name"], "web");
-        let log = inside.must(&["services", "logs", "web"]).await;
-        assert!(
-            log.contains("hello\n") && log.contains(world.place.workspace.as_str()),
-            "{log}"
-        );
+        let log = loop {
+            let log = inside.must(&["services", "logs", "web"]).await;
+            if log.contains(world.place.workspace.as_str()) {
+                break log;
+            }
+        };
+        assert!(log.contains("hello\n"), "{log}");
         assert_eq!(
             inside.must(&["services", "stop", "--name", "web"]).await,
             "web: stopped\n"

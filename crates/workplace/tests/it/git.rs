@@ -71,6 +71,20 @@ fn repositories_are_found_and_their_state_is_told() {
 }
 
 #[test]
+fn an_empty_workspace_becomes_a_repository_and_one_with_repositories_does_not() {
+    in_world(|world: Rc<World>| async move {
+        let git = git(&world);
+        git.init_workspace().await.unwrap();
+        git.init_workspace().await.unwrap();
+        world.must("echo new >new").await;
+        assert_eq!(git.status(".").await.unwrap().untracked_files, ["new"]);
+        world.must("rm -rf .git; git init -q app").await;
+        git.init_workspace().await.unwrap();
+        world.must("[ ! -e .git ]").await;
+    });
+}
+
+#[test]
 fn a_long_diff_is_cut_and_marked() {
     in_world(|world: Rc<World>| async move {
         let git = git(&world);

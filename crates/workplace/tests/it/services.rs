@@ -4,7 +4,9 @@ use std::time::Duration;
 use fs_err as fs;
 use workplace::services::{LOG_LIMIT, Name, Restart, Services, Status};
 
-use crate::world::{World, eventually, in_world, is_alive, service, status_becomes};
+use crate::world::{
+    World, eventually, in_world, in_world_without_cgroup, is_alive, service, status_becomes,
+};
 
 fn log_of(services: &Services, name: &str) -> String {
     let name = Name::new(name).unwrap();
@@ -135,6 +137,24 @@ fn a_service_that_ends_leaves_no_daemon_behind() {
 }
 
 #[test]
+fn without_a_cgroup_daemons_are_found_by_their_mark() {
+    in_world_without_cgroup(|world: Rc<World>| async move {
+        let services = world.services();
+        let daemon =
+            "(setsid sh -c 'trap \"\" TERM; echo pid=$$; exec sleep 1000' &) ; exec sleep 1000";
+        services.start(service("web", daemon)).unwrap();
+        let pid = pid_in_log(&services, "web").await;
+        services.stop(&Name::new("web").unwrap()).await.unwrap();
+        eventually("the daemon is gone", || !is_alive(pid)).await;
+        let daemon = "(setsid sh -c 'echo pid=$$; exec sleep 1000' &) ; sleep 0.2; exit 0";
+        services.start(service("done", daemon)).unwrap();
+        let pid = pid_in_log(&services, "done").await;
+        status_becomes(&services, "done", Status::Stopped).await;
+        eventually("the daemon is gone", || !is_alive(pid)).await;
+    });
+}
+
+#[test]
 fn a_service_deaf_to_the_request_to_end_is_killed() {
     in_world(|world: Rc<World>| async move {
         let services = world.services();
@@ -207,11 +227,37 @@ fn what_ran_before_runs_again_and_what_was_stopped_does_not() {
             again.info(&Name::new("off").unwrap()).unwrap().status,
             Status::Stopped
         );
+        let before = again.info(&Name::new("web").unwrap()).unwrap().pid;
+        let same = again.ensure(service("web", "echo up; exec sleep 1000"));
+        assert_eq!(same.unwrap().pid, before, "it is not started twice");
         assert_eq!(again.exposed(), Some(3000));
         assert!(
             log_of(&again, "web").contains("up"),
             "its log is gone on with"
         );
+    });
+}
+
+#[test]
+fn one_started_anew_while_it_is_removed_is_kept() {
+    in_world(|world: Rc<World>| async move {
+        let services = world.services();
+        let slow = "trap 'sleep 0.2; exit 0' TERM; echo up; while :; do sleep 0.01; done";
+        services.start(service("web", slow)).unwrap();
+        logged(&services, "web", "up").await;
+        let name = Name::new("web").unwrap();
+        let removing = services.clone();
+        let removed = tokio::task::spawn_local(async move {
+            let name = Name::new("web").unwrap();
+            removing.remove(&name).await.unwrap();
+        });
+        tokio::task::yield_now().await;
+        services.start(service("web", "exec sleep 1000")).unwrap();
+        removed.await.unwrap();
+        status_becomes(&services, "web", Status::Running).await;
+        services.remove(&name).await.unwrap();
+        assert!(services.list().is_empty());
+        assert!(services.log(&name).is_err());
     });
 }
 

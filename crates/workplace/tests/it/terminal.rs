@@ -99,7 +99,7 @@ fn a_typed_command_runs_as_the_user_in_the_workspace() {
         let terminals = terminals(&world);
         terminals.probe().await.unwrap();
         let mut client = Client::plain(&terminals, "main").await;
-        client.keys("id -u; pwd; echo e''nd\n").await;
+        client.keys("id -u; pwd; echo en''d\n").await;
         let seen = client.until("end").await;
         assert!(seen.contains("4242\r\n"), "{seen}");
         assert!(seen.contains(world.place.workspace.as_str()), "{seen}");
@@ -112,17 +112,33 @@ fn a_terminal_that_nobody_looks_at_goes_on_and_is_shown_again() {
     in_world(|world: Rc<World>| async move {
         let terminals = terminals(&world);
         let mut client = Client::plain(&terminals, "main").await;
-        client
-            .keys("echo fi''rst; sleep 0.3; echo sec''ond\n")
-            .await;
+        client.keys("echo fi''rst; sleep 0.3; echo la''ter\n").await;
         client.until("first").await;
         drop(client);
         eventually("nobody looks", || terminals.list()[0].viewers == 0).await;
         let mut client = Client::plain(&terminals, "main").await;
-        let seen = client.until("second").await;
+        let seen = client.until("later").await;
         assert!(seen.starts_with("\x1bc"), "a fresh screen");
         assert!(seen.contains("first"), "what was there before: {seen:?}");
         assert_eq!(terminals.list().len(), 1);
+    });
+}
+
+#[test]
+fn what_a_program_asked_of_the_terminal_is_not_asked_again() {
+    in_world(|world: Rc<World>| async move {
+        let terminals = terminals(&world);
+        let mut client = Client::plain(&terminals, "main").await;
+        client
+            .keys("printf 'q:\\033[6n:\\033[c:q'; echo en''d\n")
+            .await;
+        let seen = client.until("end").await;
+        assert!(seen.contains("q:\x1b[6n:\x1b[c:q"), "live, it is: {seen:?}");
+        let mut again = Client::plain(&terminals, "main").await;
+        let seen = again.until("end").await;
+        assert!(seen.contains("q:::q"), "{seen:?}");
+        again.keys("printf '\\033[6n'; echo li''ve\n").await;
+        assert!(again.until("live").await.contains("\x1b[6nlive"));
     });
 }
 
@@ -131,6 +147,7 @@ fn two_viewers_see_the_same_and_either_can_type() {
     in_world(|world: Rc<World>| async move {
         let terminals = terminals(&world);
         let mut one = Client::plain(&terminals, "main").await;
+        one.until("\x1bc").await;
         let mut two = Client::ttyd(&terminals, "main").await;
         two.say(json!({"AuthToken": "", "columns": 100, "rows": 30}))
             .await;
@@ -175,7 +192,7 @@ fn output_that_is_no_text_gets_through() {
         let terminals = terminals(&world);
         let mut client = Client::plain(&terminals, "main").await;
         client
-            .keys("stty -opost; printf 'a\\377\\376\\000b'; echo e''nd\n")
+            .keys("stty -opost; printf 'a\\377\\376\\000b'; echo en''d\n")
             .await;
         let mut seen = Vec::new();
         while !seen.windows(3).any(|window| window == b"end") {
@@ -208,6 +225,22 @@ fn a_viewer_that_does_not_read_is_shown_the_screen_anew_and_holds_nobody_up() {
         };
         assert!(read < 1 << 20, "{read}");
         assert!(seen.contains("\x1bc"), "a fresh screen");
+    });
+}
+
+#[test]
+fn a_paste_that_nobody_reads_does_not_hold_up_what_is_shown() {
+    in_world(|world: Rc<World>| async move {
+        let terminals = terminals(&world);
+        let mut client = Client::plain(&terminals, "main").await;
+        client
+            .keys("stty -echo; echo re''ady; sleep 0.5; echo sh''own; exec cat >/dev/null\n")
+            .await;
+        client.until("ready").await;
+        for _ in 0..100 {
+            client.keys(&"y\n".repeat(5000)).await;
+        }
+        client.until("shown").await;
     });
 }
 

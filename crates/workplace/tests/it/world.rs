@@ -1,6 +1,7 @@
 //! A workplace under test: PID 1, a workspace of somebody who is not root, and a clock.
 
 use std::future::Future;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::chown;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,8 +30,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new() -> Self {
-        let (pid_one, conversation) = PidOne::start();
+    pub(crate) fn new((pid_one, conversation): (PidOne, OwnedFd)) -> Self {
         let (hands, _) = Hands::take(conversation).unwrap();
         let directory = camino_tempfile::tempdir().unwrap();
         let top = directory.path();
@@ -98,11 +98,22 @@ impl World {
 }
 
 pub(crate) fn in_world<F: Future>(work: impl FnOnce(Rc<World>) -> F) -> F::Output {
+    in_world_with(PidOne::start(), work)
+}
+
+pub(crate) fn in_world_without_cgroup<F: Future>(work: impl FnOnce(Rc<World>) -> F) -> F::Output {
+    in_world_with(PidOne::start_without_cgroup(), work)
+}
+
+fn in_world_with<F: Future>(
+    pid_one: (PidOne, OwnedFd),
+    work: impl FnOnce(Rc<World>) -> F,
+) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    let world = Rc::new(World::new());
+    let world = Rc::new(World::new(pid_one));
     LocalSet::new().block_on(&runtime, async {
         tokio::time::timeout(Duration::from_mins(1), work(world))
             .await

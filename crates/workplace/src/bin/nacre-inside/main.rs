@@ -274,13 +274,14 @@ fn await_approval(client: &Client, mut answer: Value) -> Result<Value, Failure> 
         match status.as_str() {
             "pending" | "approved" | "executing" => {}
             "denied" | "expired" => {
-                return Err(Failure::new(
-                    Exit::Refused,
-                    format!("the action was {status}"),
-                ));
+                let message = answer["message"]
+                    .as_str()
+                    .unwrap_or("nobody approved in time");
+                let message = format!("the action was {status}: {message}");
+                return Err(Failure::new(Exit::Refused, message));
             }
             "failed" => {
-                let error = answer["error"].as_str().unwrap_or("the action failed");
+                let error = answer["message"].as_str().unwrap_or("the action failed");
                 return Err(Failure::new(Exit::Failed, error));
             }
             _ => return Ok(answer),
@@ -289,7 +290,7 @@ fn await_approval(client: &Client, mut answer: Value) -> Result<Value, Failure> 
             let _ = writeln!(io::stderr(), "nacre: waiting for somebody to approve");
             told = true;
         }
-        let id = answer["invocation_id"].as_str().unwrap_or_default();
+        let id = answer["invocation"].as_str().unwrap_or_default();
         let path = format!("/api/actions/invocations/{}", client::encode(id));
         std::thread::sleep(POLL);
         answer = client.get(&path)?.json()?;

@@ -136,7 +136,7 @@ pub(super) fn scrubbed(answer: &Value) -> String {
 }
 
 pub(super) fn snapshot(answer: &Value) -> String {
-    format!("snapshot {}\n", plain(text(answer, "snapshot")))
+    format!("snapshot {}\n", plain(text(answer, "snapshot_id")))
 }
 
 pub(super) fn done(_: &Value) -> String {
