@@ -12,6 +12,32 @@
 //!         ◄── Event … ────────── driver ◄── its stream
 //! ```
 //!
+//! ```no_run
+//! # async fn example(settings: agent::opencode::Settings) -> Result<(), Box<dyn std::error::Error>> {
+//! use agent::{Agent as _, ChannelKey, Happening, Prompt, opencode};
+//!
+//! let opencode::Connected { agent, driver, mut events } = opencode::connect(settings).await?;
+//! let talk = async {
+//!     let prompt = Prompt::text("prompt-1", ChannelKey::web(), "fix the build");
+//!     let accepted = agent.accept(prompt).await?;
+//!     // Here it is written down that the prompt was accepted.
+//!     accepted.start();
+//!     while let Some(event) = events.recv().await {
+//!         if let Happening::TurnDone { reason, text, .. } = event.happening {
+//!             println!("{reason:?}: {text}");
+//!             break;
+//!         }
+//!     }
+//!     Ok::<_, agent::Refused>(())
+//! };
+//! tokio::select! {
+//!     () = driver.run() => {}
+//!     answered = talk => answered?,
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! | module | what |
 //! |---|---|
 //! | [`mod@channel`] | where a person talks from |

@@ -329,6 +329,13 @@ mod tests {
     }
 
     #[test]
+    fn a_voice_note_is_marked_as_such() {
+        let prompt = Prompt::text("p", ChannelKey::web(), "listen");
+        let told = told(&prompt, &["buy milk".to_owned()]);
+        assert!(told.ends_with("listen\n[Transcribed voice note] buy milk"));
+    }
+
+    #[test]
     fn the_agent_is_told_who_writes_from_where() {
         let mut prompt = Prompt::text("p", "slack:C1".parse().unwrap(), "fix it");
         prompt.author = Some(Author {

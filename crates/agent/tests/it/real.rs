@@ -239,6 +239,11 @@ async fn an_unknown_model_fails_over() {
 }
 
 #[tokio::test]
+async fn a_model_that_the_agent_does_not_know_fails_over() {
+    fails_over_from("never-heard-of").await;
+}
+
+#[tokio::test]
 async fn a_chain_that_is_used_up_names_each_model_once() {
     let mut office = office!(Wants::default());
     office
