@@ -14,10 +14,15 @@ use super::{
 };
 
 pub(super) async fn answer(tools: Rc<Tools>, door: &Door, request: Request<Incoming>) -> Answer {
-    match route(tools, door, request).await {
+    // The path without its query: the query may hold what no log should.
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let answer = match route(tools, door, request).await {
         Ok(answer) => answer,
         Err(failure) => failure.answer(),
-    }
+    };
+    let status = answer.status().as_u16();
+    tracing::debug!(component = "api", %method, path, status, "answered");
+    answer
 }
 
 async fn route(

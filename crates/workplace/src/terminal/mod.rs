@@ -195,7 +195,10 @@ impl Terminals {
         let shared = Rc::clone(&self.shared);
         let kept = Rc::clone(&terminal);
         self.shared.tasks.spawn_local(async move {
+            let (name, pid) = (kept.name.as_str(), kept.pid);
+            tracing::info!(component = "terminal", name, pid, "opened");
             kept.keep(running.output, running.input, inputs).await;
+            tracing::info!(component = "terminal", name, pid, "ended");
             shared.open.borrow_mut().remove(&kept.name);
         });
         Ok(terminal)
