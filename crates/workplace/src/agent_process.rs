@@ -32,7 +32,7 @@ const LAST_DELAY: Duration = Duration::from_secs(32);
 /// So many crashes, each soon after the start, and it is given up.
 const BUDGET: u32 = 5;
 /// One that was healthy for so long crashed of something new.
-const HEALTHY: Duration = Duration::from_secs(60);
+const HEALTHY: Duration = Duration::from_mins(1);
 /// From the wish that it ends to the end.
 const GRACE: Duration = Duration::from_secs(5);
 /// How often it is looked whether a turn has ended that a restart waits for.
@@ -198,7 +198,7 @@ impl Keeper {
                 content => {
                     self.files
                         .write(path, &content.bytes(), Some(0o600))
-                        .await?
+                        .await?;
                 }
             }
         }

@@ -12,6 +12,7 @@ use agent::Configuration;
 use agent::configuration::PermissionPolicy;
 use agent::dial::Tcp;
 use agent::opencode::{Connected, HEALTH_LIMIT, Settings};
+use base64::Engine as _;
 use bytes::Bytes;
 use hyper::{Method, Response};
 use model::{Clock, Secret, SystemClock};
@@ -29,18 +30,14 @@ use wire::workplace::{
 use crate::agent_process::{Keeper, State};
 use crate::boot::{Phases, Programs, Reload, Site};
 use crate::command::{exec_as, run};
-use crate::devtools::{self, Token, Tools};
+use crate::devtools::{self, Others, Token, Tools};
 use crate::doors;
-use crate::env_files::EnvFiles;
 use crate::files::Files;
 use crate::gateway::{Access, Gateway, Handler, Limits, Notice, Route, Socket};
-use crate::git::Git;
 use crate::hands::{Hands, HandsError};
 use crate::inside;
 use crate::link::{self, Handle, Hears};
 use crate::place::Place;
-use crate::ports::Ports;
-use crate::services::{Pace, Services};
 use crate::terminal::{Terminals, serve_ttyd};
 use crate::tools::{self as agent_tools, Bench};
 use crate::tunnels::Tunnels;
@@ -87,34 +84,18 @@ pub async fn serve(hands: Hands, order: Order) -> Result<Infallible, ServeError>
         place: place.clone(),
         tasks: TaskTracker::new(),
     };
-    let services = Services::new(
-        Rc::clone(&hands),
-        place.clone(),
-        Arc::clone(&clock),
-        Rc::new(reload),
-        Pace::default(),
-    );
-    let terminals = Terminals::new(Rc::clone(&hands), place.clone(), Arc::clone(&clock));
-    let git = Git::new(Rc::clone(&hands), place.clone(), Vec::new());
-    let workspace = Files::new(Rc::clone(&hands), &place);
-    let env = Rc::new(EnvFiles::new(workspace.clone(), place.clone()));
-    let ports = Ports::default();
-    let watched = ports.clone();
-    tasks.spawn_local(async move { watched.watch().await });
-    let tools = Rc::new(Tools {
-        services: services.clone(),
-        terminals: terminals.clone(),
-        git: git.clone(),
-        files: workspace,
-        ports: ports.clone(),
-        env: Rc::clone(&env),
+    let others = Others {
+        preview: Rc::new(reload),
         tunnels: Rc::new(tunnels.clone()),
         hub: match &link {
             Some(link) => Rc::new(link.clone()),
             None => Rc::new(()),
         },
-        tasks: TaskTracker::new(),
-    });
+        git: Vec::new(),
+    };
+    let tools = Tools::new(&hands, &place, &clock, others);
+    let watching = Rc::clone(&tools);
+    tasks.spawn_local(async move { watching.ports.watch().await });
     serve_tools(&tools, &order, &mut tasks).await?;
     let password = random();
     let (told_password, agent_password) = watch::channel(Some(password.clone()));
@@ -122,7 +103,7 @@ pub async fn serve(hands: Hands, order: Order) -> Result<Infallible, ServeError>
     let gateway = Gateway::new(crate::gateway::Settings {
         access: Access::of(&order),
         routes: routes(
-            &terminals,
+            &tools.terminals,
             &tunnels,
             agent_password,
             link.as_ref(),
@@ -143,10 +124,10 @@ pub async fn serve(hands: Hands, order: Order) -> Result<Infallible, ServeError>
 
     let site = Site {
         files: Files::below(Rc::clone(&hands), place.home.clone(), &place.user),
-        git,
-        env,
+        git: tools.git.clone(),
+        env: Rc::clone(&tools.env),
         programs: Rc::new(Programs::new(Rc::clone(&hands), &place, Arc::clone(&clock))),
-        services: services.clone(),
+        services: tools.services.clone(),
         hands,
         place,
         clock,
@@ -155,7 +136,7 @@ pub async fn serve(hands: Hands, order: Order) -> Result<Infallible, ServeError>
         model_token: random(),
     };
     let bench = Bench {
-        services,
+        services: tools.services.clone(),
         tunnels,
         link: link.clone(),
     };
@@ -226,8 +207,7 @@ fn random() -> Secret {
     let mut bytes = [0; 32];
     // The kernel has randomness from its start; a sandbox begins long after.
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Secret::new(hex)
+    Secret::new(base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes))
 }
 
 fn routes(
@@ -340,12 +320,12 @@ impl Office {
         }
     }
 
-    async fn run(mut self, mut hears: Hears) {
+    async fn run(mut self, mut from_hub: Hears) {
         let mut work = JoinSet::new();
         self.watch_lists(&mut work);
         loop {
             tokio::select! {
-                heard = hears.recv() => match heard {
+                frame = from_hub.recv() => match frame {
                     Some(frame) => self.hear(frame, &mut work),
                     None => return,
                 },

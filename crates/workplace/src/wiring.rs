@@ -51,7 +51,7 @@ fn refused(error: TunnelError) -> TunnelRefused {
         TunnelError::Name | TunnelError::Port | TunnelError::OurPort(_) => {
             TunnelRefused::Bad(error.to_string())
         }
-        other => TunnelRefused::Failed(other.to_string()),
+        other @ TunnelError::Store(_) => TunnelRefused::Failed(other.to_string()),
     }
 }
 

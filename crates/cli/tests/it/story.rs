@@ -18,6 +18,8 @@ use wire::link::{
 use crate::based::Based;
 
 const SESSION: &str = "ses_story";
+/// Of a machine that does other things, too.
+const PATIENCE: Duration = Duration::from_mins(2);
 /// On the sandbox's loopback, where the model is found.
 const MODEL_PORT: u16 = 8399;
 
@@ -101,11 +103,11 @@ impl Story {
     }
 
     async fn heard(&self, what: &str, is_it: impl Fn(&FromRunner) -> bool) -> FromRunner {
-        let heard = tokio::time::timeout(Duration::from_secs(60), self.hub.wait_for(is_it)).await;
-        match heard {
-            Ok(frame) => frame.body,
-            Err(_) => panic!("{what} did not come; heard: {:#?}", self.hub.heard()),
-        }
+        let heard = self.hub.wait_for(is_it);
+        let Ok(frame) = tokio::time::timeout(PATIENCE, heard).await else {
+            panic!("{what} did not come; heard: {:#?}", self.hub.heard());
+        };
+        frame.body
     }
 
     async fn is_ready(&self) {

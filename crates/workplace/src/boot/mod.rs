@@ -62,6 +62,7 @@ impl Site {
         configurations: &watch::Sender<Option<Configuration>>,
         agent: &mut watch::Receiver<State>,
     ) -> Result<(), Stopped> {
+        self.git.set(workspace::settings(boot));
         phases.run("git", workspace::identity(self, boot)).await?;
         let cloned = phases
             .run("workspace", workspace::bring(self, boot, phases))
@@ -93,7 +94,9 @@ impl Site {
         phases.try_to("preview", self.programs.preview()).await;
         phases.try_to("editor", self.programs.editor()).await;
         phases.try_to("desktop", self.programs.desktop()).await;
-        phases.try_to("services", self.start_services(boot)).await;
+        phases
+            .try_to("services", async { self.start_services(boot) })
+            .await;
     }
 
     /// Before any service: what they read must be there.
@@ -108,7 +111,7 @@ impl Site {
     }
 
     /// Those that ran before, and, where dependencies are installed, those that are listed.
-    async fn start_services(&self, boot: &Boot) -> Result<(), String> {
+    fn start_services(&self, boot: &Boot) -> Result<(), String> {
         self.services.resume();
         if !boot.has_deps {
             return Ok(());

@@ -25,17 +25,8 @@ pub(super) async fn identity(site: &Site, boot: &Boot) -> Result<(), String> {
         .write(below.as_str(), IGNORED.as_bytes(), None)
         .await
         .map_err(|error| error.to_string())?;
-    let (name, email) = match &boot.git_identity {
-        Some(identity) => (identity.name.as_str(), identity.email.as_str()),
-        None => ("Nacre", "nacre@localhost"),
-    };
-    let mut settings = vec![
-        ("user.name".to_owned(), name.to_owned()),
-        ("user.email".to_owned(), email.to_owned()),
-        ("core.excludesFile".to_owned(), ignored.to_string()),
-    ];
-    settings.extend(doors(boot));
-    for (key, value) in settings {
+    let excludes = ("core.excludesFile".to_owned(), ignored.to_string());
+    for (key, value) in settings(boot).into_iter().chain([excludes]) {
         let set = exec_as(
             &site.place.user,
             ["git", "config", "--global", "--replace-all", &key, &value],
@@ -49,6 +40,20 @@ pub(super) async fn identity(site: &Site, boot: &Boot) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// What git is told on every way: in a shell by its configuration, by us with each command.
+pub(super) fn settings(boot: &Boot) -> Vec<(String, String)> {
+    let (name, email) = match &boot.git_identity {
+        Some(identity) => (identity.name.as_str(), identity.email.as_str()),
+        None => ("Nacre", "nacre@localhost"),
+    };
+    let mut settings = vec![
+        ("user.name".to_owned(), name.to_owned()),
+        ("user.email".to_owned(), email.to_owned()),
+    ];
+    settings.extend(doors(boot));
+    settings
 }
 
 /// HTTPS of the session's hosts goes to the git door, which adds what no sandbox may hold.

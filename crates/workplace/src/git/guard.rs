@@ -196,7 +196,7 @@ impl Git {
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let settings: Vec<(String, String)> = always
             .chain(overrides.iter().cloned())
-            .chain(self.settings.iter().cloned())
+            .chain(self.settings.borrow().iter().cloned())
             .collect();
         env.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string().into()));
         for (number, (name, value)) in settings.into_iter().enumerate() {

@@ -14,6 +14,7 @@ mod outcome;
 mod repo;
 mod status;
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ pub struct Git {
     place: Place,
     /// Configuration that the host gives: who commits, and where the git door is. Nothing of the
     /// user's own configuration is read.
-    settings: Rc<[(String, String)]>,
+    settings: Rc<RefCell<Vec<(String, String)>>>,
 }
 
 impl Git {
@@ -71,8 +72,13 @@ impl Git {
             files: Files::new(Rc::clone(&hands), &place),
             hands,
             place,
-            settings: settings.into(),
+            settings: Rc::new(RefCell::new(settings)),
         }
+    }
+
+    /// Who commits, and where the git door is, from now on; of all clones.
+    pub fn set(&self, settings: Vec<(String, String)>) {
+        *self.settings.borrow_mut() = settings;
     }
 }
 

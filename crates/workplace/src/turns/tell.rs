@@ -8,6 +8,10 @@ use agent::{Event, Happening};
 use wire::link::{self, ErrorFrame, FromRunner, PartContent};
 
 /// The frames of one event, in order. A turn's end is the end of its prompt.
+#[expect(
+    clippy::too_many_lines,
+    reason = "a table: one arm for each thing that happens"
+)]
 pub fn frames(event: Event) -> Vec<FromRunner> {
     let channel = event.channel.to_string();
     match event.happening {
@@ -31,8 +35,13 @@ pub fn frames(event: Event) -> Vec<FromRunner> {
                 }
             }
         }
-        // The hub knows its prompt; which message of the agent's it became is for us to remember.
-        Happening::PromptTaken { .. } => Vec::new(),
+        // The hub knows its prompt, and which message of the agent's it became is for us to remember;
+        // what the model says to itself comes whole, when it is done.
+        Happening::PromptTaken { .. }
+        | Happening::PartDelta {
+            kind: TextKind::Reasoning,
+            ..
+        } => Vec::new(),
         Happening::Transcribed { prompt, text } => vec![FromRunner::AudioTranscript {
             prompt_id: prompt.0,
             text,
@@ -64,11 +73,6 @@ pub fn frames(event: Event) -> Vec<FromRunner> {
             offset,
             text,
         }],
-        // What the model says to itself comes whole, when it is done.
-        Happening::PartDelta {
-            kind: TextKind::Reasoning,
-            ..
-        } => Vec::new(),
         Happening::PartWhole {
             turn,
             part,
@@ -184,7 +188,7 @@ fn words(error: &TurnError) -> String {
     let mut words = error.message.clone();
     for tried in &error.tried {
         let model = tried.model.as_ref().map(ToString::to_string);
-        words.push_str("\n");
+        words.push('\n');
         words.push_str(model.as_deref().unwrap_or("the agent's own model"));
         words.push_str(": ");
         words.push_str(&tried.failure.message);
