@@ -57,7 +57,7 @@ pub(crate) struct Shown {
 pub(crate) fn make(order: &Launch) -> io::Result<(OwnedFd, Shown)> {
     let id = order.first_id.to_string();
     let files: usize = order.files.iter().map(|(_, content)| content.len()).sum();
-    let inside = order.inside.as_ref().map(std::fs::read).transpose()?;
+    let inside = order.inside.as_deref().map(program).transpose()?;
     let inside_size = inside.as_ref().map_or(0, Vec::len);
     let size = format!(
         "{}k",
@@ -135,6 +135,13 @@ pub(crate) fn make(order: &Launch) -> io::Result<(OwnedFd, Shown)> {
         )?,
     };
     Ok((clone_within(&memory, "doors", HARMLESS)?, shown))
+}
+
+fn program(path: &str) -> io::Result<Vec<u8>> {
+    let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut content = Vec::new();
+    io::Read::read_to_end(&mut std::fs::File::from(file), &mut content)?;
+    Ok(content)
 }
 
 fn write(directory: &OwnedFd, name: &str, content: &[u8]) -> io::Result<()> {
