@@ -158,7 +158,7 @@ impl Local {
         let log = self
             .engine
             .home
-            .path(format!("logs/{}.log", flavour.version()));
+            .path(format!("run/{}.log", flavour.version()));
         let mut lines = Lines::open(&log, progress)?;
         let mut exec = self.exec(sandbox, ExecSpec::new(argv)).await?;
         let mut exit = None;

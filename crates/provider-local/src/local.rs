@@ -101,7 +101,7 @@ impl Local {
             keepers: Arc::new(Children::default()),
             to_disk_after: config.to_disk_after,
             egress: Arc::new(config.egress.clone()),
-            master: Arc::new(Master::open(&home)?),
+            master: Arc::new(Master::open(&config.home)?),
             home,
         };
         engine.recover()?;

@@ -2,12 +2,13 @@
 //! the host; what a sandbox gets is of use for that one alone.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 
+use camino::Utf8Path;
+use fs_err::os::unix::fs::OpenOptionsExt as _;
 use provider::ProviderError;
 
 use crate::error::Doing as _;
-use crate::home::{Home, aside};
 
 const FILE: &str = "master.key";
 
@@ -20,35 +21,24 @@ impl fmt::Debug for Master {
 }
 
 impl Master {
-    /// Of several processes that open a new home at once, all get the same.
-    pub(crate) fn open(home: &Home) -> Result<Self, ProviderError> {
-        let doing = || "reading the home's key".to_owned();
-        let path = home.path(FILE);
+    /// Of several processes that open a new home at once, all get the same. It lies in the home
+    /// itself, not in the store, which may be moved.
+    pub(crate) fn open(home: &Utf8Path) -> Result<Self, ProviderError> {
+        let path = home.join(FILE);
         loop {
             match fs_err::read_to_string(&path) {
                 Ok(text) => {
                     return blake3::Hash::from_hex(text.trim())
                         .map(|key| Self(key.into()))
                         .map_err(|_| {
-                            ProviderError::unavailable(doing(), format!("{path} is damaged; put it back from a copy, or remove it: sandboxes that are running must then be started again"))
+                            let damaged = format!("{path} is damaged; put it back from a copy, or remove it: what is running must then be started again");
+                            ProviderError::unavailable(DOING, damaged)
                         });
                 }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(ProviderError::unavailable(doing(), error)),
-            }
-            let mut key = [0; 32];
-            getrandom(&mut key).doing(doing())?;
-            let text = format!("{}\n", blake3::Hash::from(key).to_hex());
-            let (new, file) = aside(home, &text).doing(doing())?;
-            file.sync_all().doing(doing())?;
-            // Unlike a rename, a link leaves one alone that is there.
-            let linked = fs_err::hard_link(&new, &path);
-            fs_err::remove_file(&new).doing(doing())?;
-            match linked {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(ProviderError::unavailable(doing(), error));
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    make(&path).doing(DOING)?
                 }
-                _ => {}
+                Err(error) => return Err(ProviderError::unavailable(DOING, error)),
             }
         }
     }
@@ -73,9 +63,29 @@ impl Master {
     }
 }
 
-fn getrandom(into: &mut [u8]) -> io::Result<()> {
-    rustix::rand::getrandom(into, rustix::rand::GetRandomFlags::empty())?;
-    Ok(())
+const DOING: &str = "reading the home's key";
+
+/// Whole or not at all, and none that is there is replaced.
+fn make(path: &Utf8Path) -> io::Result<()> {
+    let mut key = [0; 32];
+    rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
+    let thread = rustix::thread::gettid().as_raw_nonzero();
+    let new = path.with_extension(format!("new{thread}"));
+    let mut file = fs_err::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
+    writeln!(file, "{}", blake3::Hash::from(key).to_hex())?;
+    file.sync_all()?;
+    // Unlike a rename, a link leaves one alone that is there.
+    let linked = fs_err::hard_link(&new, path);
+    fs_err::remove_file(&new)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

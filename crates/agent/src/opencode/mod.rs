@@ -81,3 +81,17 @@ pub async fn connect(settings: Settings) -> Result<Connected, Unhealthy> {
     health::wait(&api, settings.health_limit).await?;
     Ok(driver::start(api, settings))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_base_has_the_release_that_we_know() {
+        let pins = include_str!("../../../../images/base/versions");
+        let pin = pins
+            .lines()
+            .find_map(|line| line.strip_prefix("OPENCODE_VERSION="));
+        assert_eq!(pin, Some(VERSION));
+    }
+}

@@ -1,7 +1,7 @@
 //! Git, by the real `git` as the user, in the repositories of the workspace.
 //!
 //! A repository is hostile: its configuration can name programs to be run when it is merely looked
-//! at. [`guard`] takes all of them away, so that nothing here ever runs a hook, a filter, a helper or
+//! at. `guard` takes all of them away, so that nothing here ever runs a hook, a filter, a helper or
 //! a pager of a repository. The person's and the agent's own `git` is their own business.
 
 mod act;

@@ -1,4 +1,4 @@
-//! The agent's tools: one file each, and one line in [`all`].
+//! The agent's tools: one file each, and one line in `all`.
 //!
 //! A tool says what it is called and takes, and does it with what a [`Bench`] has. What concerns the
 //! session goes to the hub over the link, and its answer comes back across a disconnection; asked
