@@ -39,6 +39,11 @@ impl Based {
         })
     }
 
+    /// It goes with the test, however that ends.
+    pub(crate) fn goes_with_us(&self, id: &str) {
+        self.made.borrow_mut().push(id.to_owned());
+    }
+
     pub(crate) fn create(&self, arguments: &[&str]) -> String {
         let all = [
             &["--json", "sandbox", "create", "--from", "base"],
@@ -84,17 +89,23 @@ fn is_out_of_reach(words: &str) -> bool {
 impl Drop for Based {
     fn drop(&mut self) {
         let made = self.made.take();
-        if !made.is_empty() {
-            let removed = self.nacre.run(
-                ["sandbox", "rm"]
-                    .into_iter()
-                    .chain(made.iter().map(String::as_str)),
-            );
-            assert!(
-                removed.code == Some(0) || std::thread::panicking(),
-                "sandboxes stay behind: {}",
-                removed.transcript()
-            );
+        let all = self.nacre.run(["--json", "sandbox", "ls", "--all"]);
+        let all: serde_json::Value = serde_json::from_str(&all.stdout).unwrap_or_default();
+        let left = all["sandboxes"].as_array().into_iter().flatten();
+        let left: Vec<&str> = left
+            .filter_map(|sandbox| sandbox["id"].as_str())
+            .filter(|id| made.iter().any(|made| made == id))
+            .collect();
+        if left.is_empty() {
+            return;
         }
+        let removed = self
+            .nacre
+            .run([&["sandbox", "rm"], left.as_slice()].concat());
+        assert!(
+            removed.code == Some(0) || std::thread::panicking(),
+            "sandboxes stay behind: {}",
+            removed.transcript()
+        );
     }
 }

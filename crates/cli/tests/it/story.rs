@@ -24,18 +24,20 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const MODEL_PORT: u16 = 8399;
 
 /// A sandbox with a workplace, and its hub.
-struct Story {
+struct Story<'a> {
+    based: &'a Based,
     local: Local,
     id: SandboxId,
     hub: Hub,
     tasks: JoinSet<()>,
 }
 
-impl Story {
-    async fn begin(based: &Based, model: Option<std::net::SocketAddr>) -> Self {
+impl<'a> Story<'a> {
+    async fn begin(based: &'a Based, model: Option<std::net::SocketAddr>) -> Self {
         let local = Local::open(&Config::at(based.nacre.home.path())).unwrap();
         let base = local.base().unwrap().expect("a base was built");
         Self::of(
+            based,
             local,
             Hub::new(SESSION, 1),
             Origin::Snapshot(base),
@@ -48,13 +50,12 @@ impl Story {
     /// The next sandbox of the same session.
     async fn from(before: Self, origin: Origin, model: std::net::SocketAddr) -> Self {
         before.local.remove(before.id).await.unwrap();
-        let hub = Hub::new(SESSION, 2);
-        // The runner has written down the owner it heard last, and hears no older one.
-        hub.set_term(10);
-        Self::of(before.local, hub, origin, 2, Some(model)).await
+        let hub = before.hub.successor();
+        Self::of(before.based, before.local, hub, origin, 2, Some(model)).await
     }
 
     async fn of(
+        based: &'a Based,
         local: Local,
         hub: Hub,
         origin: Origin,
@@ -75,7 +76,9 @@ impl Story {
             ..SandboxSpec::from(origin)
         };
         let id = local.create(&spec).await.unwrap().id;
+        based.goes_with_us(&id.to_string());
         Self {
+            based,
             hub,
             local,
             id,

@@ -148,6 +148,20 @@ impl Hub {
     }
 
     /// Another owner: what this one says counts more.
+    /// The owner after this one, of the session's next sandbox. It has heard nothing yet, and has
+    /// everything that was committed.
+    #[must_use]
+    pub fn successor(&self) -> Self {
+        let mut before = self.inner();
+        let next = Self::new(&before.session, before.generation + 1);
+        {
+            let mut inner = next.inner();
+            inner.term = before.term + 1;
+            inner.ledger = std::mem::take(&mut before.ledger);
+        }
+        next
+    }
+
     /// What runners that come from now on are to become.
     pub fn boot_with(&self, boot: Boot) {
         self.inner().boot = boot;
