@@ -36,7 +36,7 @@ impl Master {
                         });
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    make(&path).doing(DOING)?
+                    make(&path).doing(DOING)?;
                 }
                 Err(error) => return Err(ProviderError::unavailable(DOING, error)),
             }
