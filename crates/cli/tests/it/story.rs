@@ -1,6 +1,7 @@
 //! A session's sandbox from a bare disk to an answer, with the real agent. The hub is a double, and
 //! so is the model.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use provider::{
@@ -16,6 +17,7 @@ use wire::link::{
 };
 
 use crate::based::Based;
+use crate::tools::Repository;
 
 const SESSION: &str = "ses_story";
 /// Of a machine that does other things, too.
@@ -33,7 +35,7 @@ struct Story<'a> {
 }
 
 impl<'a> Story<'a> {
-    async fn begin(based: &'a Based, model: Option<std::net::SocketAddr>) -> Self {
+    async fn begin(based: &'a Based, forwards: &[(u16, SocketAddr)]) -> Self {
         let local = Local::open(&Config::at(based.nacre.home.path())).unwrap();
         let base = local.base().unwrap().expect("a base was built");
         Self::of(
@@ -42,16 +44,16 @@ impl<'a> Story<'a> {
             Hub::new(SESSION, 1),
             Origin::Snapshot(base),
             1,
-            model,
+            forwards,
         )
         .await
     }
 
     /// The next sandbox of the same session.
-    async fn from(before: Self, origin: Origin, model: std::net::SocketAddr) -> Self {
+    async fn from(before: Self, origin: Origin, forwards: &[(u16, SocketAddr)]) -> Self {
         before.local.remove(before.id).await.unwrap();
         let hub = before.hub.successor();
-        Self::of(before.based, before.local, hub, origin, 2, Some(model)).await
+        Self::of(before.based, before.local, hub, origin, 2, forwards).await
     }
 
     async fn of(
@@ -60,15 +62,15 @@ impl<'a> Story<'a> {
         hub: Hub,
         origin: Origin,
         generation: u64,
-        model: Option<std::net::SocketAddr>,
+        forwards: &[(u16, SocketAddr)],
     ) -> Self {
-        let forward = |to| Forward {
-            port: MODEL_PORT,
-            to,
+        let forward = |(port, to): &(u16, SocketAddr)| Forward {
+            port: *port,
+            to: *to,
         };
         let spec = SandboxSpec {
             generation,
-            forwards: model.map(forward).into_iter().collect(),
+            forwards: forwards.iter().map(forward).collect(),
             workplace: Some(Workplace {
                 session: Some(SESSION.to_owned()),
                 link: LinkBy::Door,
@@ -148,12 +150,25 @@ impl<'a> Story<'a> {
             channel: "web:default".to_owned(),
             attachments: Vec::new(),
             reply_channel: None,
-            agent_session: None,
+            agent_session: self.conversation(),
             author: None,
             context: None,
         })));
         self.heard(&format!("the end of {id}"), |frame| ends(frame, id))
             .await
+    }
+
+    /// The agent's own name of it, as it was told last.
+    fn conversation(&self) -> Option<String> {
+        self.hub.look(|ledger| {
+            let created = ledger.bodies().filter_map(|body| match body {
+                FromRunner::ChannelSessionCreated { agent_session, .. } => {
+                    Some(agent_session.clone())
+                }
+                _ => None,
+            });
+            created.last()
+        })
     }
 
     /// The text of the answer to a prompt.
@@ -230,7 +245,7 @@ fn boot() -> Boot {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bare_workspace_boots_to_a_ready_agent() {
     let Some(based) = Based::slim() else { return };
-    let mut story = Story::begin(&based, None).await;
+    let mut story = Story::begin(&based, &[]).await;
     story.boot(boot()).await;
     let phases: Vec<(String, PhaseState)> = story.hub.look(|ledger| {
         ledger
@@ -259,20 +274,14 @@ async fn an_agent_works_on_a_repository_and_goes_on_from_a_snapshot() {
     let Some(based) = Based::slim() else { return };
     let model = ScriptedModel::listen(0).await.unwrap();
     let (address, requests) = (model.address().unwrap(), model.requests());
-    let mut story = Story::begin(&based, Some(address)).await;
+    let repository = Repository::serve();
+    let mut story = Story::begin(&based, &[(MODEL_PORT, address), repository.forward()]).await;
     story.tasks.spawn(async move {
         let _ = model.run().await;
     });
-    story
-        .sh(
-            "git init -q -b main /tmp/origin && cd /tmp/origin && echo one > a.txt && git add . && \
-             git -c user.name=n -c user.email=n@example.com commit -qm one",
-        )
-        .await;
     let boot = Boot {
         repos: vec![Repo {
-            url: "/tmp/origin".to_owned(),
-            path: Some("pearl".to_owned()),
+            url: format!("http://127.0.0.1:{}/pearl.git", repository.port),
             ..Repo::default()
         }],
         ..boot()
@@ -280,11 +289,14 @@ async fn an_agent_works_on_a_repository_and_goes_on_from_a_snapshot() {
     story.boot(boot.clone()).await;
 
     // It edits and runs.
-    let script = "Please.\n!!{\"tool\": \"bash\", \"input\": {\"command\": \"echo two >> a.txt && cat a.txt\", \"description\": \"append\"}}\n!!{\"text\": \"Done with it.\"}";
+    let script = "Please.\n!!{\"tool\": \"bash\", \"input\": {\"command\": \"echo two >> layers && cat layers\", \"description\": \"append\"}}\n!!{\"text\": \"Done with it.\"}";
     let end = story.prompt("p1", script, &[]).await;
     assert!(matches!(end, FromRunner::Complete { .. }), "{end:?}");
     assert_eq!(story.answer("p1"), "Done with it.");
-    assert_eq!(story.sh("cat ~/workspace/pearl/a.txt").await, "one\ntwo\n");
+    assert_eq!(
+        story.sh("cat ~/workspace/pearl/layers").await,
+        "nacre\ntwo\n"
+    );
 
     // It remembers, and another model answers where the first one has no room.
     let end = story
@@ -350,7 +362,7 @@ async fn an_agent_works_on_a_repository_and_goes_on_from_a_snapshot() {
     story.tasks.shutdown().await;
     let again = ScriptedModel::listen(0).await.unwrap();
     let (address, requests) = (again.address().unwrap(), again.requests());
-    let mut story = Story::from(story, Origin::Snapshot(snapshot), address).await;
+    let mut story = Story::from(story, Origin::Snapshot(snapshot), &[(MODEL_PORT, address)]).await;
     story.tasks.spawn(async move {
         let _ = again.run().await;
     });

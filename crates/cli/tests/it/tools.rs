@@ -94,15 +94,26 @@ fn toolchain() -> camino_tempfile::Utf8TempDir {
 
 /// A git repository behind plain HTTP, at the name of this machine: what goes to a loopback address
 /// by its number never leaves the sandbox.
-struct Repository {
-    host: String,
-    port: u16,
+pub(crate) struct Repository {
+    pub(crate) host: String,
+    pub(crate) port: u16,
     _server: Running,
     _directory: camino_tempfile::Utf8TempDir,
 }
 
 impl Repository {
-    fn serve() -> Self {
+    /// As a port of the same number on a sandbox's loopback.
+    pub(crate) fn forward(&self) -> (u16, std::net::SocketAddr) {
+        use std::net::ToSocketAddrs as _;
+
+        let mut addresses = (self.host.as_str(), self.port).to_socket_addrs().unwrap();
+        (
+            self.port,
+            addresses.next().expect("the name has an address"),
+        )
+    }
+
+    pub(crate) fn serve() -> Self {
         let directory = camino_tempfile::tempdir().unwrap();
         let script = "git init -q -b main work && cd work && echo nacre > layers && git add . && \
             git -c user.name=n -c user.email=n@example.com commit -qm one && cd .. && \
