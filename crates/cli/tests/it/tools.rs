@@ -150,6 +150,9 @@ impl Repository {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        eventually("the repository is served", || {
+            std::net::TcpStream::connect((host, port)).is_ok()
+        });
         Self {
             host: host.to_owned(),
             port,
