@@ -7,6 +7,8 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg,
     sendmsg,
@@ -35,7 +37,8 @@ fn main() -> io::Result<()> {
         &mut control,
         SendFlags::NOSIGNAL,
     )?;
-    loop {
-        std::thread::park();
-    }
+    // Until PID 1 is gone. What it says is the borrower's to hear.
+    let mut watched = [PollFd::new(&conversation, PollFlags::empty())];
+    while matches!(poll(&mut watched, None), Err(Errno::INTR)) {}
+    Ok(())
 }
