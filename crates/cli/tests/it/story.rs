@@ -356,6 +356,18 @@ async fn an_agent_works_on_a_repository_and_goes_on_from_a_snapshot() {
     assert!(matches!(end, FromRunner::Complete { .. }), "{end:?}");
     assert_eq!(story.answer("p4"), words.trim());
 
+    // What it serves is seen in the preview.
+    let shown = story
+        .sh(
+            "nacre services start --name web --command 'python3 -m http.server 3000' >/dev/null && \
+             nacre services expose 3000 >/dev/null && \
+             for i in $(seq 300); do \
+               curl -sf -o /dev/null http://127.0.0.1:20000/ && echo shown && exit 0; sleep 0.1; \
+             done; exit 1",
+        )
+        .await;
+    assert_eq!(shown, "shown\n");
+
     // Stopped, started from the snapshot: the conversation goes on.
     let asked = requests.count();
     let snapshot = story.local.stop(story.id).await.unwrap().snapshot.unwrap();

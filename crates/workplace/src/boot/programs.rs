@@ -44,8 +44,9 @@ impl Programs {
         let file = self.place.state.join("caddy/Caddyfile");
         state::replace(&file, caddyfile(&self.place).as_bytes()).map_err(|e| e.to_string())?;
         let user = self.place.state.join("caddy/user.caddy");
+        // Caddy does not take an empty one.
         if !user.exists() {
-            state::replace(&user, b"").map_err(|e| e.to_string())?;
+            state::replace(&user, b"# Nothing is exposed.\n").map_err(|e| e.to_string())?;
         }
         self.keep(
             "preview",
@@ -169,7 +170,6 @@ fn caddyfile(place: &Place) -> String {
         "{{\n\
          \tadmin {admin}\n\
          \tauto_https off\n\
-         \tpersist_config off\n\
          }}\n\
          :{PREVIEW_PORT} {{\n\
          \thandle_path /_nacre/mcp/* {{\n\
