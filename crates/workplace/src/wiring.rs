@@ -6,41 +6,23 @@ use wire::link::{Action, ActionsCall, Call as _, SaveSnapshot};
 
 use crate::devtools::{self, HubError, HubRequest, TunnelRefused, TunnelRegistry};
 use crate::link::{AskError, Handle, Who};
-use crate::tunnels::{Protocol, Tunnel, TunnelError, Tunnels};
+use crate::tunnels::{Tunnel, TunnelError, Tunnels};
 
 /// Whom the list of tunnels names for what is done from inside.
 const ACTOR: &str = "inside";
 
 impl TunnelRegistry for Tunnels {
-    fn list(&self) -> Vec<devtools::Tunnel> {
-        self.list().into_iter().map(told).collect()
+    fn list(&self) -> Vec<Tunnel> {
+        self.list()
     }
 
-    fn register(&self, tunnel: devtools::Tunnel) -> Result<devtools::Tunnel, TunnelRefused> {
-        let protocol = match tunnel.protocol {
-            devtools::Protocol::Http => Protocol::Http,
-            devtools::Protocol::Ws => Protocol::Ws,
-            devtools::Protocol::Auto => Protocol::Auto,
-        };
-        self.register(&tunnel.name, tunnel.port, protocol)
-            .map(told)
+    fn register(&self, tunnel: Tunnel) -> Result<Tunnel, TunnelRefused> {
+        self.register(&tunnel.name, tunnel.port, tunnel.protocol)
             .map_err(refused)
     }
 
     fn unregister(&self, name: &str) -> Result<(), TunnelRefused> {
         self.remove(name, ACTOR).map(drop).map_err(refused)
-    }
-}
-
-fn told(tunnel: Tunnel) -> devtools::Tunnel {
-    devtools::Tunnel {
-        name: tunnel.name,
-        port: tunnel.port,
-        protocol: match tunnel.protocol {
-            Protocol::Http => devtools::Protocol::Http,
-            Protocol::Ws => devtools::Protocol::Ws,
-            Protocol::Auto => devtools::Protocol::Auto,
-        },
     }
 }
 

@@ -42,7 +42,7 @@ use crate::terminal::Terminals;
 
 pub use hub::{Hub, HubError, HubRequest};
 pub use token::Token;
-pub use tunnels::{Protocol, Tunnel, TunnelRefused, TunnelRegistry};
+pub use tunnels::{TunnelRefused, TunnelRegistry};
 
 /// Raised when a client of before would not understand.
 pub const VERSION: u32 = 1;

@@ -4,29 +4,12 @@ use std::fmt;
 use std::rc::Rc;
 
 use hyper::Method;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Tools;
 use super::answer::{Answer, Failure, json};
 use super::ask::Ask;
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tunnel {
-    pub name: String,
-    pub port: u16,
-    #[serde(default)]
-    pub protocol: Protocol,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    #[default]
-    Http,
-    Ws,
-    Auto,
-}
+use crate::tunnels::Tunnel;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TunnelRefused {

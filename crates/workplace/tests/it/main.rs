@@ -7,6 +7,7 @@ mod api;
 mod files;
 mod gateway;
 mod git;
+mod inside;
 mod link;
 mod services;
 mod terminal;
