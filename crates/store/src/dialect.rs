@@ -58,6 +58,14 @@ pub(crate) fn is_busy(error: &dyn DatabaseError) -> bool {
     }
 }
 
+/// PostgreSQL: what was to be written is no value that it can hold. SQLite: not of its type.
+pub(crate) fn is_unfit(error: &dyn DatabaseError) -> bool {
+    match error.code() {
+        Some(code) => code == "3091" || (code.len() == 5 && code.starts_with("22")),
+        None => false,
+    }
+}
+
 /// SQLite: it is not a database, or a damaged one.
 pub(crate) fn is_damaged(error: &dyn DatabaseError) -> bool {
     matches!(

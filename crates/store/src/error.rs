@@ -77,7 +77,7 @@ impl From<sqlx::Error> for Error {
                     };
                 }
                 match database.kind() {
-                    ErrorKind::Other => {}
+                    ErrorKind::Other if !dialect::is_unfit(database.as_ref()) => {}
                     _ => {
                         return Self::Forbidden {
                             rule: database

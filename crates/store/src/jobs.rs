@@ -60,6 +60,15 @@ pub struct Record {
     pub failed_at: Option<Timestamp>,
 }
 
+/// A job whose worker did not say how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    pub id: Id<Job>,
+    pub owner: String,
+    pub attempt: u64,
+    pub until: Timestamp,
+}
+
 /// What came of telling an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
@@ -252,56 +261,63 @@ impl Store {
             id: job.id.to_string(),
             owner: owner.to_owned(),
             attempt: number(job.attempt),
+            until: i64::MAX,
             run_at: millis(run_at),
             counted: i64::from(matches!(why, PutBack::Failed { .. })),
             reason: match why {
-                PutBack::Failed { reason } => cut(reason, limits::REASON).to_owned(),
+                PutBack::Failed { reason } => cut(reason, limits::REASON),
                 PutBack::Unbegun => job.reason.clone().unwrap_or_default(),
             },
         };
         self.back_or_superseded(&back).await
     }
 
-    /// Gives jobs whose lease is over back to the queue: their workers are gone. At most a page of
-    /// them; answers how many.
-    pub async fn requeue_lost_jobs(&self, now: Timestamp) -> Result<u64> {
-        const LOST: &str = "SELECT id, lease_owner, attempt FROM jobs
+    /// Jobs whose lease is over: their workers are gone, or slow. At most a page of them.
+    pub async fn lost_jobs(&self, now: Timestamp) -> Result<Vec<Lost>> {
+        const SQL: &str = "SELECT id, lease_owner, attempt, lease_until FROM jobs
             WHERE lease_owner IS NOT NULL AND lease_until <= $1 ORDER BY lease_until LIMIT $2";
-        let lost: Vec<(String, String, i64)> = {
-            let mut reader = Reader::acquire(&self.database).await?;
-            on!(&mut reader.connection(), c => sqlx::query_as(LOST)
+        let mut reader = Reader::acquire(&self.database).await?;
+        let rows: Vec<(String, String, i64, i64)> = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
                 .bind(millis(now))
                 .bind(limits::page(limits::PAGE))
                 .fetch_all(c)
-                .await)?
+                .await)?;
+        rows.into_iter()
+            .map(|(job, owner, attempt, until)| {
+                Ok(Lost {
+                    id: id(&job)?,
+                    owner,
+                    attempt: count(attempt)?,
+                    until: time(until)?,
+                })
+            })
+            .collect()
+    }
+
+    /// Gives a lost job back to the queue, unless its lease was renewed after all.
+    pub async fn requeue_job(&self, lost: &Lost, now: Timestamp) -> Result<Heard> {
+        let back = Back {
+            id: lost.id.to_string(),
+            reason: format!("{} did not say how it ended", lost.owner),
+            owner: lost.owner.clone(),
+            attempt: number(lost.attempt),
+            until: millis(lost.until),
+            run_at: millis(now),
+            counted: 1,
         };
-        let mut requeued = 0;
-        for (id, owner, attempt) in lost {
-            let back = Back {
-                id,
-                reason: format!("{owner} did not say how it ended"),
-                owner,
-                attempt,
-                run_at: millis(now),
-                counted: 1,
-            };
-            if self.back_or_superseded(&back).await? != Heard::TooLate {
-                requeued += 1;
-            }
-        }
-        Ok(requeued)
+        self.back_or_superseded(&back).await
     }
 
     async fn back_or_superseded(&self, back: &Back) -> Result<Heard> {
         const SUPERSEDED: &str = "DELETE FROM jobs
-            WHERE id = $1 AND lease_owner = $2 AND attempt = $3
+            WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until <= $4
               AND EXISTS (SELECT 1 FROM jobs newer
                           WHERE newer.kind = jobs.kind AND newer.key = jobs.key
                             AND newer.lease_owner IS NULL AND newer.failed_at IS NULL)";
         const BACK: &str = "UPDATE jobs
-            SET lease_owner = NULL, lease_until = NULL, run_at = $4, reason = $5,
-                attempt = attempt - 1 + $6
-            WHERE id = $1 AND lease_owner = $2 AND attempt = $3";
+            SET lease_owner = NULL, lease_until = NULL, run_at = $5, reason = $6,
+                attempt = attempt - 1 + $7
+            WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until <= $4";
         // With PostgreSQL a newer one may come between the two statements; the second time round
         // it is seen.
         for _ in 0..3 {
@@ -309,7 +325,7 @@ impl Store {
             if changed!(
                 &mut tx.connection(),
                 SUPERSEDED,
-                [&back.id, &back.owner, back.attempt]
+                [&back.id, &back.owner, back.attempt, back.until]
             )? == 1
             {
                 tx.commit().await?;
@@ -322,6 +338,7 @@ impl Store {
                     &back.id,
                     &back.owner,
                     back.attempt,
+                    back.until,
                     back.run_at,
                     &back.reason,
                     back.counted
@@ -379,6 +396,8 @@ struct Back {
     id: String,
     owner: String,
     attempt: i64,
+    /// A lease that ends later was renewed.
+    until: i64,
     run_at: i64,
     counted: i64,
     reason: String,

@@ -48,6 +48,7 @@ pub mod prompts;
 pub mod sandboxes;
 pub mod sessions;
 pub mod snapshots;
+mod state;
 pub mod transcript;
 mod tx;
 mod writer;
@@ -62,6 +63,7 @@ pub use fence::{Fence, Fenced};
 pub use log::{Event, NewEvent, Replay};
 pub use open::{Config, Durability, Location, LocationError, OpenError};
 pub use projection::Role;
+pub use state::StateColumns;
 pub use tx::Tx;
 pub use writer::{Committed, Pending, Write};
 

@@ -14,6 +14,8 @@ pub const DOCUMENT: usize = 1 << 20;
 pub const REASON: usize = 2048;
 /// Events in one write.
 pub const EVENTS_IN_A_WRITE: usize = 64;
+/// Messages that one event can be about, and parts that one can bring.
+pub const LIST: usize = 1000;
 /// Rows in one page.
 pub const PAGE: u32 = 1000;
 /// Bytes of events in one page; at least one event is given.
@@ -28,12 +30,16 @@ pub(crate) fn within(what: &'static str, text: &str, limit: usize) -> Result<()>
     if text.len() > limit {
         return Err(Error::TooLarge { what, limit });
     }
+    // PostgreSQL cannot hold it. In documents it is escaped.
+    if text.contains('\0') {
+        return Err(Error::Misfit("a name with a zero byte"));
+    }
     Ok(())
 }
 
 /// Words for people are cut, not refused.
-pub(crate) fn cut(text: &str, limit: usize) -> &str {
-    &text[..text.floor_char_boundary(limit)]
+pub(crate) fn cut(text: &str, limit: usize) -> String {
+    text[..text.floor_char_boundary(limit)].replace('\0', "\u{fffd}")
 }
 
 pub(crate) fn page(asked: u32) -> i64 {

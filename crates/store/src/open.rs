@@ -52,8 +52,8 @@ impl FromStr for Location {
     }
 }
 
-/// What a commit outlives. Either way a killed process loses nothing that was committed, and
-/// nothing is ever damaged.
+/// What a commit of SQLite outlives. Either way a killed process loses nothing that was committed,
+/// and nothing is ever damaged. PostgreSQL does as its own settings say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// The end of our process, whatever ended it. A machine that loses power may lose the last
@@ -122,35 +122,27 @@ pub(crate) enum Database {
 const SLOW: Duration = Duration::from_secs(1);
 
 pub(crate) async fn open(config: &Config) -> Result<Database, OpenError> {
-    let (database, opened) = match &config.location {
+    let address = match &config.location {
         Location::File(path) => {
             let opened = open_file(path, config).await;
             return opened.map_err(|error| explain(path, config, error));
         }
-        Location::Server(address) => {
-            let options: PgConnectOptions = address.parse().map_err(OpenError::Address)?;
-            let durability = match config.durability {
-                // A server that dies takes its memory along; losing power is another thing.
-                Durability::Process | Durability::Machine => "on",
-            };
-            let options = options
-                .application_name("nacre")
-                .options([("synchronous_commit", durability)])
-                .log_slow_statements(LevelFilter::Warn, SLOW);
-            let pool = PgPoolOptions::new()
-                .max_connections(config.connections.max(2))
-                .acquire_timeout(config.busy_timeout)
-                .connect_lazy_with(options);
-            let migrated = migrate_server(&pool).await;
-            (Database::Postgres(pool), migrated)
-        }
+        Location::Server(address) => address,
     };
-    match opened {
+    let options: PgConnectOptions = address.parse().map_err(OpenError::Address)?;
+    let options = options
+        .application_name("nacre")
+        .log_slow_statements(LevelFilter::Warn, SLOW);
+    let pool = PgPoolOptions::new()
+        .max_connections(config.connections.max(2))
+        .acquire_timeout(config.busy_timeout)
+        .connect_lazy_with(options);
+    match migrate_server(&pool).await {
         Ok(found) if found > migrate::CURRENT => Err(OpenError::Newer {
             found,
             known: migrate::CURRENT,
         }),
-        Ok(_) => Ok(database),
+        Ok(_) => Ok(Database::Postgres(pool)),
         Err(source) => Err(OpenError::Open {
             location: config.location.clone(),
             source,
@@ -243,6 +235,7 @@ fn explain(path: &Utf8Path, config: &Config, error: FileError) -> OpenError {
 /// After this the file of SQLite is whole without the one beside it.
 pub(crate) async fn close(database: &Database) -> crate::Result<()> {
     match database {
+        Database::Sqlite { writer, .. } if writer.is_closed() => {}
         Database::Sqlite { writer, readers } => {
             readers.close().await;
             // Where another process reads, this moves what it can; that process moves the rest.

@@ -11,7 +11,7 @@ use wire::link::Reason;
 
 use crate::columns::{from_json, json, millis, number, words};
 use crate::connection::{Connection, changed};
-use crate::limits::{self, within};
+use crate::limits::{self, cut, within};
 use crate::log::Event;
 use crate::{Error, Result};
 
@@ -148,8 +148,11 @@ impl Projection<'_, '_> {
              created_at, done_at, reason)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
             ON CONFLICT (session_id, id) DO NOTHING";
-        within("a message's id", &message.message_id, limits::FOREIGN_ID)?;
-        within("a channel", &message.channel, limits::FOREIGN_ID)?;
+        name(&message.message_id)?;
+        name(&message.channel)?;
+        for known in [&message.prompt_id, &message.agent_session] {
+            known.as_deref().map_or(Ok(()), name)?;
+        }
         changed!(self.connection, FORGET, [self.session, &message.message_id])?;
         let at = millis(self.event.at);
         let (done_at, reason) = match message.role {
@@ -180,8 +183,9 @@ impl Projection<'_, '_> {
             (session_id, message_id, id, position, place, kind, content)
             VALUES ($1, $2, $3, $4, $5, $6, $7)
             ON CONFLICT (session_id, message_id, id) DO NOTHING";
+        few(&message.parts)?;
         for (place, part) in (0..).zip(&message.parts) {
-            within("a part's id", &part.part_id, limits::FOREIGN_ID)?;
+            name(&part.part_id)?;
             if changed!(
                 self.connection,
                 PART,
@@ -212,7 +216,8 @@ impl Projection<'_, '_> {
         if part.open {
             return Err(Error::Misfit("an open part is not kept"));
         }
-        within("a part's id", &part.part_id, limits::FOREIGN_ID)?;
+        name(&part.message_id)?;
+        name(&part.part_id)?;
         if changed!(
             self.connection,
             SQL,
@@ -236,6 +241,8 @@ impl Projection<'_, '_> {
         const OPEN: &str = "UPDATE messages SET position = position
             WHERE session_id = $1 AND id = $2 AND done_at IS NULL AND removed_seq IS NULL";
         const SQL: &str = "DELETE FROM parts WHERE session_id = $1 AND message_id = $2 AND id = $3";
+        name(&part.message_id)?;
+        name(&part.part_id)?;
         if changed!(self.connection, OPEN, [self.session, &part.message_id])? == 0 {
             return Err(Error::Misfit("its message is not open"));
         }
@@ -250,6 +257,7 @@ impl Projection<'_, '_> {
     async fn message_removed(&mut self, message: &MessageRemoved) -> Result<()> {
         const SQL: &str = "UPDATE messages SET removed_seq = coalesce(removed_seq, $3)
             WHERE session_id = $1 AND id = $2";
+        name(&message.message_id)?;
         if changed!(
             self.connection,
             SQL,
@@ -264,6 +272,7 @@ impl Projection<'_, '_> {
     async fn message_done(&mut self, done: &MessageDone) -> Result<()> {
         const SQL: &str = "UPDATE messages SET done_at = $3, reason = $4, error = $5, usage = $6
             WHERE session_id = $1 AND id = $2 AND done_at IS NULL AND removed_seq IS NULL";
+        name(&done.message_id)?;
         if changed!(
             self.connection,
             SQL,
@@ -272,7 +281,9 @@ impl Projection<'_, '_> {
                 &done.message_id,
                 millis(self.event.at),
                 word(done.reason),
-                &done.error,
+                done.error
+                    .as_deref()
+                    .map(|error| cut(error, limits::EVENT_BODY)),
                 done.usage.as_ref().map(json)
             ]
         )? == 0
@@ -285,7 +296,9 @@ impl Projection<'_, '_> {
     async fn reverted(&mut self, reverted: &Reverted) -> Result<()> {
         const SQL: &str = "UPDATE messages SET reverted_seq = coalesce(reverted_seq, $3)
             WHERE session_id = $1 AND id = $2";
+        few(&reverted.message_ids)?;
         for message in &reverted.message_ids {
+            name(message)?;
             changed!(
                 self.connection,
                 SQL,
@@ -300,8 +313,8 @@ impl Projection<'_, '_> {
             (session_id, id, kind, position, channel, body, asked_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7)
             ON CONFLICT (session_id, kind, id) DO NOTHING";
-        within("a question's id", &asked.id, limits::FOREIGN_ID)?;
-        within("a channel", &asked.channel, limits::FOREIGN_ID)?;
+        name(&asked.id)?;
+        name(&asked.channel)?;
         if changed!(
             self.connection,
             SQL,
@@ -324,6 +337,7 @@ impl Projection<'_, '_> {
     async fn closed(&mut self, kind: &'static str, closed: &Closed) -> Result<()> {
         const SQL: &str = "UPDATE questions SET outcome = $4, closed_at = $5
             WHERE session_id = $1 AND kind = $2 AND id = $3 AND closed_at IS NULL";
+        name(&closed.id)?;
         if changed!(
             self.connection,
             SQL,
@@ -342,11 +356,27 @@ impl Projection<'_, '_> {
     }
 }
 
+/// What others call something.
+fn name(name: &str) -> Result<()> {
+    within("a name in an event", name, limits::FOREIGN_ID)
+}
+
+/// Each of them takes a statement.
+fn few<T>(list: &[T]) -> Result<()> {
+    if list.len() > limits::LIST {
+        return Err(Error::TooLarge {
+            what: "a list in an event",
+            limit: limits::LIST,
+        });
+    }
+    Ok(())
+}
+
 fn kind(content: &Value) -> Result<&str> {
     let kind = content["kind"]
         .as_str()
         .ok_or(Error::Misfit("a part without a kind"))?;
-    within("a part's kind", kind, limits::FOREIGN_ID)?;
+    name(kind)?;
     Ok(kind)
 }
 

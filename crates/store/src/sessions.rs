@@ -7,7 +7,7 @@ use crate::columns::{count, id, maybe_id, maybe_millis, maybe_time, millis, numb
 use crate::connection::{Connection, changed, on};
 use crate::limits::{self, within};
 use crate::tx::Reader;
-use crate::{Error, Fence, Fenced, Result, Store, Tx};
+use crate::{Error, Fence, Fenced, Result, StateColumns, Store, Tx};
 
 macro_rules! select {
     ($rest:literal) => {
@@ -54,31 +54,6 @@ words! {
         Telegram = "telegram",
         Automation = "automation",
     }
-}
-
-/// A state as its columns: all of it in `state`, and beside it what the checks and the sweeps look
-/// at. What contradicts itself is refused by the tables.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateColumns {
-    pub status: Status,
-    /// The whole state, as JSON.
-    pub state: String,
-    /// The highest that was ever given to a sandbox.
-    pub generation: u64,
-    /// The sandbox that serves the session.
-    pub sandbox_id: Option<String>,
-    /// What a resume starts from.
-    pub snapshot_id: Option<String>,
-    /// Why it is paused, suspended or stopped.
-    pub reason: Option<String>,
-    pub degraded: bool,
-    /// When somebody must act if nothing happens until then.
-    pub deadline_at: Option<Timestamp>,
-    /// When the provider will end the sandbox.
-    pub expires_at: Option<Timestamp>,
-    /// Since when it is paused or suspended.
-    pub paused_at: Option<Timestamp>,
-    pub ended_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone)]
@@ -342,7 +317,10 @@ impl Store {
               AND (status IN ('running', 'migrating') OR deadline_at IS NOT NULL
                    OR (status = 'starting' AND EXISTS
                        (SELECT 1 FROM prompts
-                        WHERE prompts.session_id = sessions.id AND prompts.status = 'queued')))
+                        WHERE prompts.session_id = sessions.id AND prompts.status = 'queued'))
+                   OR (status = 'stopped' AND EXISTS
+                       (SELECT 1 FROM sandboxes
+                        WHERE sandboxes.session_id = sessions.id AND sandboxes.ended_at IS NULL)))
               AND NOT EXISTS (SELECT 1 FROM leases
                               WHERE leases.session_id = sessions.id AND leases.expires_at > $1)
             ORDER BY id LIMIT $3";
@@ -428,16 +406,5 @@ impl Row {
             last_active_at: time(self.last_active_at)?,
             archived_at: maybe_time(self.archived_at)?,
         })
-    }
-}
-
-impl StateColumns {
-    fn check(&self) -> Result<()> {
-        within("the state", &self.state, limits::DOCUMENT)?;
-        let words = [&self.sandbox_id, &self.snapshot_id, &self.reason];
-        for word in words.into_iter().flatten() {
-            within("a word of the state", word, limits::NAME)?;
-        }
-        Ok(())
     }
 }

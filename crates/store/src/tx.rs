@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use sqlx::pool::PoolConnection;
-use sqlx::{Postgres, Sqlite, Transaction};
+use sqlx::{Postgres, Sqlite, SqlitePool, Transaction};
 use tokio::sync::Notify;
 
 use crate::connection::{Connection, changed, on};
@@ -22,17 +22,47 @@ pub struct Tx {
 
 #[derive(Debug)]
 enum Held {
-    Sqlite(Transaction<'static, Sqlite>),
+    Sqlite(SqliteTx),
     Postgres(Transaction<'static, Postgres>),
+}
+
+/// Where a disk is full or fails, SQLite ends a transaction by itself, and its library does not
+/// notice. So whatever was neither committed nor undone takes its connection along.
+#[derive(Debug)]
+struct SqliteTx {
+    connection: PoolConnection<Sqlite>,
+    is_over: bool,
+}
+
+impl SqliteTx {
+    async fn begin(pool: &SqlitePool) -> Result<Self> {
+        let mut connection = pool.acquire().await?;
+        sqlx::query(BEGIN_SQLITE).execute(&mut *connection).await?;
+        Ok(Self {
+            connection,
+            is_over: false,
+        })
+    }
+
+    async fn end(mut self, how: &'static str) -> Result<()> {
+        sqlx::query(how).execute(&mut *self.connection).await?;
+        self.is_over = true;
+        Ok(())
+    }
+}
+
+impl Drop for SqliteTx {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.connection.close_on_drop();
+        }
+    }
 }
 
 impl Tx {
     pub(crate) async fn begin(database: &Database, jobs: &Arc<Notify>) -> Result<Self> {
         let held = match database {
-            Database::Sqlite { writer, .. } => {
-                // Nothing is written yet, whatever goes wrong.
-                Held::Sqlite(writer.begin_with(BEGIN_SQLITE).await?)
-            }
+            Database::Sqlite { writer, .. } => Held::Sqlite(SqliteTx::begin(writer).await?),
             Database::Postgres(pool) => Held::Postgres(pool.begin().await?),
         };
         Ok(Self {
@@ -44,7 +74,7 @@ impl Tx {
 
     pub async fn commit(self) -> Result<()> {
         match self.held {
-            Held::Sqlite(tx) => tx.commit().await?,
+            Held::Sqlite(tx) => tx.end("COMMIT").await?,
             Held::Postgres(tx) => tx.commit().await?,
         }
         if let Some(queued) = self.queued {
@@ -56,7 +86,7 @@ impl Tx {
 
     pub async fn rollback(self) -> Result<()> {
         match self.held {
-            Held::Sqlite(tx) => tx.rollback().await?,
+            Held::Sqlite(tx) => tx.end("ROLLBACK").await?,
             Held::Postgres(tx) => tx.rollback().await?,
         }
         Ok(())
@@ -64,7 +94,7 @@ impl Tx {
 
     pub(crate) fn connection(&mut self) -> Connection<'_> {
         match &mut self.held {
-            Held::Sqlite(tx) => Connection::Sqlite(tx),
+            Held::Sqlite(tx) => Connection::Sqlite(&mut tx.connection),
             Held::Postgres(tx) => Connection::Postgres(tx),
         }
     }

@@ -19,9 +19,8 @@ use crate::log::{Event, NewEvent};
 use crate::open::Database;
 use crate::prompts::{Destination, End, NewPrompt, Queued};
 use crate::sandboxes;
-use crate::sessions::StateColumns;
 use crate::snapshots::Snapshot;
-use crate::{Error, Fence, Result, Tx};
+use crate::{Error, Fence, Result, StateColumns, Tx};
 
 /// At most so many events are committed together.
 const GROUP: usize = 64;

@@ -75,14 +75,14 @@ CREATE TABLE sessions (
     CONSTRAINT a_sandbox_has_a_generation CHECK (sandbox_id IS NULL OR generation >= 1),
     CONSTRAINT only_a_sandbox_expires CHECK (expires_at IS NULL OR sandbox_id IS NOT NULL),
     CONSTRAINT a_migration_has_a_deadline CHECK (status <> 'migrating' OR deadline_at IS NOT NULL),
-    CONSTRAINT who_is_suspended_or_stopped_waits_for_nothing
-        CHECK (status NOT IN ('suspended', 'stopped') OR deadline_at IS NULL),
+    CONSTRAINT the_stopped_wait_for_nothing CHECK (status <> 'stopped' OR deadline_at IS NULL),
     CONSTRAINT rest_has_a_reason
         CHECK ((status IN ('paused', 'suspended', 'stopped')) = (reason IS NOT NULL)),
     CONSTRAINT rest_has_a_beginning
         CHECK ((status IN ('paused', 'suspended')) = (paused_at IS NOT NULL)),
     CONSTRAINT only_the_stopped_have_ended CHECK ((status = 'stopped') = (ended_at IS NOT NULL)),
-    CONSTRAINT only_the_paused_are_degraded CHECK (degraded = 0 OR status = 'paused')
+    CONSTRAINT only_those_at_rest_are_degraded
+        CHECK (degraded = 0 OR status IN ('paused', 'suspended'))
 ) STRICT;
 
 CREATE INDEX sessions_organisation ON sessions (organisation_id, id);
