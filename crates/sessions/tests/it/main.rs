@@ -1,0 +1,5 @@
+//! Sessions on the fake provider and a real SQLite.
+
+mod life;
+mod owners;
+mod world;
