@@ -8,6 +8,7 @@ mod bench;
 mod browser;
 mod configuration;
 mod crash;
+mod doctor;
 mod exec;
 mod help;
 mod moving;
