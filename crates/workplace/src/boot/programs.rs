@@ -63,6 +63,7 @@ impl Programs {
             format!(
                 "exec code-server --auth none --bind-addr 127.0.0.1:{EDITOR_PORT} \
                  --disable-telemetry --disable-update-check --disable-workspace-trust \
+                 --disable-getting-started-override \
                  --app-name Nacre --welcome-text 'A workspace in a sandbox.' {workspace}"
             ),
         )
