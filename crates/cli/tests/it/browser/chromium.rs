@@ -16,6 +16,8 @@ use tokio::task::JoinSet;
 /// For an answer, and for something on a page to become so, on a machine that does other things, too.
 const PATIENCE: Duration = Duration::from_mins(1);
 const BETWEEN: Duration = Duration::from_millis(50);
+/// For its processes to end.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// It reaches this machine and nothing else, and keeps nothing. Without a sandbox of its own, since
 /// it runs as root; what it shows is ours.
@@ -37,9 +39,9 @@ const ARGUMENTS: [&str; 12] = [
 /// Ends with the test.
 pub(super) struct Chromium {
     wire: Arc<Wire>,
-    _child: Child,
+    child: Child,
     _tasks: JoinSet<()>,
-    _profile: camino_tempfile::Utf8TempDir,
+    profile: camino_tempfile::Utf8TempDir,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +82,7 @@ impl Chromium {
             .args(ARGUMENTS)
             .arg(format!("--user-data-dir={}", profile.path()))
             .arg("about:blank")
+            .env("TMPDIR", profile.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -107,9 +110,9 @@ impl Chromium {
         });
         Some(Self {
             wire,
-            _child: child,
+            child,
             _tasks: tasks,
-            _profile: profile,
+            profile,
         })
     }
 
@@ -133,6 +136,23 @@ impl Chromium {
         page.ask("Page.enable", json!({})).await;
         page.ask("Network.enable", json!({})).await;
         page
+    }
+}
+
+impl Drop for Chromium {
+    /// Its processes write into the profile until the last of them is gone.
+    fn drop(&mut self) {
+        let _ = self.child.start_kill();
+        let begun = Instant::now();
+        let profile = self.profile.path();
+        while matches!(self.child.try_wait(), Ok(None))
+            || fs_err::remove_dir_all(profile).is_err() && profile.exists()
+        {
+            if begun.elapsed() > FAREWELL {
+                return;
+            }
+            std::thread::sleep(BETWEEN);
+        }
     }
 }
 
