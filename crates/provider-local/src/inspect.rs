@@ -140,7 +140,7 @@ impl Local {
 
     /// Computes every digest that is missing, unless another process is at it.
     pub async fn digest_missing(&self) -> Result<(), ProviderError> {
-        self.blocking(|engine| engine.digest_missing()).await
+        self.blocking(Engine::digest_missing).await
     }
 
     /// Reads everything again and compares with what is recorded.
