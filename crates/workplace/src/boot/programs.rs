@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use camino::Utf8PathBuf;
 use model::Clock;
 use tokio_util::task::TaskTracker;
 use wire::workplace::{DESKTOP_PORT, DEVTOOLS_PORT, EDITOR_PORT, PREVIEW_PORT, VNC_PORT};
@@ -162,9 +163,14 @@ fn admin(place: &Place) -> String {
     format!("unix/{}", place.state.join("caddy/admin.sock"))
 }
 
+/// Where it is written down that somebody asked, and when. Not what: addresses hold secrets.
+pub fn asked(place: &Place) -> Utf8PathBuf {
+    place.state.join("logs/preview-asked.log")
+}
+
 /// Ours first; then the port that was exposed, or else the first that answers of those often used.
 fn caddyfile(place: &Place) -> String {
-    let admin = admin(place);
+    let (admin, asked) = (admin(place), asked(place));
     let user = place.state.join("caddy/user.caddy");
     format!(
         "{{\n\
@@ -172,6 +178,19 @@ fn caddyfile(place: &Place) -> String {
          \tauto_https off\n\
          }}\n\
          :{PREVIEW_PORT} {{\n\
+         \tlog {{\n\
+         \t\toutput file {asked} {{\n\
+         \t\t\troll_size 1MiB\n\
+         \t\t\troll_keep 1\n\
+         \t\t}}\n\
+         \t\tformat filter {{\n\
+         \t\t\twrap json\n\
+         \t\t\tfields {{\n\
+         \t\t\t\trequest delete\n\
+         \t\t\t\tresp_headers delete\n\
+         \t\t\t}}\n\
+         \t\t}}\n\
+         \t}}\n\
          \thandle_path /_nacre/mcp/* {{\n\
          \t\treverse_proxy 127.0.0.1:{DEVTOOLS_PORT}\n\
          \t}}\n\

@@ -1,22 +1,28 @@
 //! Between hub and agent: what the hub wants is asked of the agent, what the agent does is told to
 //! the hub. Nothing is queued here; a prompt that cannot be begun is given back as `busy`.
 
+mod attachments;
+mod contexts;
 mod marks;
 mod take;
 mod tell;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use agent::event::{PermissionId, QuestionId};
-use agent::{Agent, ChannelKey, Event, Happening, Refused, Scope, SlashCommand};
-use tokio::sync::watch;
+use agent::{Agent, ChannelKey, Event, Happening, Refused, Scope, SessionRef, SlashCommand};
+use camino::Utf8PathBuf;
+use tokio::sync::{Notify, watch};
 use wire::link::{Answer, ErrorFrame, FileDiff, FromHub, FromRunner, Prompt};
 
+pub use self::contexts::Contexts;
 pub use self::marks::Marks;
 pub use self::tell::frames;
 use crate::agent_process::State;
+use crate::files::Files;
 use crate::link::Handle;
 
 /// Cheap to clone: what takes long is done on a clone, beside the rest.
@@ -25,14 +31,46 @@ pub struct Turns {
     link: Handle,
     agent: watch::Receiver<State>,
     marks: Rc<RefCell<Marks>>,
+    surroundings: Surroundings,
+}
+
+/// What turns touch besides the agent.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    pub workspace: Utf8PathBuf,
+    /// Of the workspace.
+    pub files: Files,
+    /// Told at the end of each turn: the agent may have committed something.
+    pub moved: Rc<Notify>,
+    pub contexts: Contexts,
 }
 
 impl Turns {
-    pub fn new(link: Handle, agent: watch::Receiver<State>, marks: Marks) -> Self {
+    pub fn new(
+        link: Handle,
+        agent: watch::Receiver<State>,
+        marks: Marks,
+        surroundings: Surroundings,
+    ) -> Self {
         Self {
             link,
             agent,
             marks: Rc::new(RefCell::new(marks)),
+            surroundings,
+        }
+    }
+
+    /// The agent's process knows its conversations; which channel each was of, it is told here. What
+    /// the hub knows comes first, and what is known already is kept.
+    pub async fn remind(&self, agent: &dyn Agent, known: &BTreeMap<String, String>) {
+        for (channel, session) in known {
+            if let Ok(channel) = channel.parse() {
+                agent.remember(channel, SessionRef(session.clone())).await;
+            }
+        }
+        let sessions = self.marks.borrow().sessions();
+        for (channel, session) in sessions {
+            agent.remember(channel, session).await;
         }
     }
 
@@ -40,6 +78,9 @@ impl Turns {
     /// agent's stream.
     pub async fn tell(&self, event: Event) {
         self.note(&event);
+        if let Happening::TurnDone { .. } = event.happening {
+            self.surroundings.moved.notify_one();
+        }
         for frame in tell::frames(event) {
             self.say(frame).await;
         }
@@ -85,7 +126,7 @@ impl Turns {
         None
     }
 
-    async fn prompt(&self, prompt: Prompt) {
+    async fn prompt(&self, mut prompt: Prompt) {
         let (prompt_id, channel) = (prompt.id.clone(), prompt.channel.clone());
         let state = self.agent.borrow().clone();
         let agent = match state {
@@ -99,8 +140,23 @@ impl Turns {
                 return self.failed("agent_fatal", why, prompt_id, channel).await;
             }
         };
+        let Surroundings {
+            workspace,
+            files,
+            contexts,
+            ..
+        } = &self.surroundings;
+        let attachments = std::mem::take(&mut prompt.attachments);
+        match attachments::bring(attachments, workspace, files, &self.link).await {
+            Ok(brought) => prompt.attachments = brought,
+            Err(why) => return self.failed("bad_prompt", why, prompt_id, channel).await,
+        }
+        let context = prompt.context.take();
         let taken = match take::prompt(prompt) {
-            Ok(taken) => taken,
+            Ok(taken) => {
+                contexts.note(&taken.channel, context);
+                taken
+            }
             Err(why) => return self.failed("bad_prompt", why, prompt_id, channel).await,
         };
         match agent.accept(taken).await {
@@ -331,6 +387,7 @@ impl Turns {
                 marks.taken(&event.channel, prompt, mark);
             }
             Happening::TurnOpened { turn, prompt } => marks.opened(&turn.to_string(), prompt),
+            Happening::SessionStarted { session, .. } => marks.began(&event.channel, session),
             _ => {}
         }
     }
