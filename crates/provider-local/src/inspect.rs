@@ -130,6 +130,11 @@ impl Local {
         .await
     }
 
+    /// Computes every digest that is missing, unless another process is at it.
+    pub async fn digest_missing(&self) -> Result<(), ProviderError> {
+        self.blocking(|engine| engine.digest_missing()).await
+    }
+
     /// Reads everything again and compares with what is recorded.
     pub async fn verify_snapshot(&self, id: &SnapshotId) -> Result<Verified, ProviderError> {
         let id = id.clone();

@@ -7,6 +7,7 @@ mod based;
 mod bench;
 mod configuration;
 mod crash;
+mod doctor;
 mod exec;
 mod help;
 mod moving;
