@@ -363,3 +363,28 @@ fn a_stop_ends_the_agent_and_leaves_pid_one() {
         assert!(!is_served());
     });
 }
+
+#[test]
+fn what_an_answer_took_is_told_by_answer() {
+    with_agent(async |mut whole| {
+        let boot = whole.boot();
+        whole.start(boot);
+        whole.is_ready().await;
+        let end = whole.ask(&bash("true")).await;
+        assert!(is_complete(&end), "{end:?}");
+        let usage = whole
+            .heard("the usage", |frame| {
+                matches!(frame, FromRunner::Usage { .. })
+            })
+            .await;
+        let FromRunner::Usage { prompt_id, entries } = usage else {
+            unreachable!("it was waited for");
+        };
+        assert_eq!((prompt_id.as_str(), entries.len()), ("p1", 2));
+        assert!(
+            entries
+                .iter()
+                .all(|entry| entry.model == "scripted/main" && entry.usage.output_tokens > 0)
+        );
+    });
+}
