@@ -16,6 +16,7 @@ use agent::event::{PermissionId, QuestionId};
 use agent::{Agent, ChannelKey, Event, Happening, Refused, Scope, SessionRef, SlashCommand};
 use camino::Utf8PathBuf;
 use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 use wire::link::{Answer, ErrorFrame, FileDiff, FromHub, FromRunner, Prompt};
 
 pub use self::contexts::Contexts;
@@ -32,6 +33,8 @@ pub struct Turns {
     agent: watch::Receiver<State>,
     marks: Rc<RefCell<Marks>>,
     surroundings: Surroundings,
+    /// Channels whose prompt waits for what it brings by reference.
+    fetching: Rc<RefCell<BTreeMap<String, CancellationToken>>>,
 }
 
 /// What turns touch besides the agent.
@@ -57,6 +60,7 @@ impl Turns {
             agent,
             marks: Rc::new(RefCell::new(marks)),
             surroundings,
+            fetching: Rc::default(),
         }
     }
 
@@ -140,17 +144,17 @@ impl Turns {
                 return self.failed("agent_fatal", why, prompt_id, channel).await;
             }
         };
-        let Surroundings {
-            workspace,
-            files,
-            contexts,
-            ..
-        } = &self.surroundings;
-        let attachments = std::mem::take(&mut prompt.attachments);
-        match attachments::bring(attachments, workspace, files, &self.link).await {
-            Ok(brought) => prompt.attachments = brought,
-            Err(why) => return self.failed("bad_prompt", why, prompt_id, channel).await,
+        match self.fetch(&mut prompt).await {
+            Fetched::Whole => {}
+            Fetched::Busy => return self.busy(prompt_id, channel, None).await,
+            Fetched::Canceled => {
+                return self.say(FromRunner::Canceled { prompt_id, channel }).await;
+            }
+            Fetched::Failed(why) => {
+                return self.failed("bad_prompt", why, prompt_id, channel).await;
+            }
         }
+        let contexts = &self.surroundings.contexts;
         let context = prompt.context.take();
         let taken = match take::prompt(prompt) {
             Ok(taken) => {
@@ -180,7 +184,43 @@ impl Turns {
         }
     }
 
+    /// Has the prompt bring what it only names. The channel is taken meanwhile.
+    async fn fetch(&self, prompt: &mut Prompt) -> Fetched {
+        let channel = prompt.channel.clone();
+        if self.fetching.borrow().contains_key(&channel) {
+            return Fetched::Busy;
+        }
+        if prompt.attachments.is_empty() {
+            return Fetched::Whole;
+        }
+        let canceled = CancellationToken::new();
+        let mut fetching = self.fetching.borrow_mut();
+        fetching.insert(channel.clone(), canceled.clone());
+        drop(fetching);
+        let Surroundings {
+            workspace, files, ..
+        } = &self.surroundings;
+        let attachments = std::mem::take(&mut prompt.attachments);
+        let fetched = tokio::select! {
+            brought = attachments::bring(attachments, workspace, files, &self.link) => match brought {
+                Ok(brought) => {
+                    prompt.attachments = brought;
+                    Fetched::Whole
+                }
+                Err(why) => Fetched::Failed(why),
+            },
+            () = canceled.cancelled() => Fetched::Canceled,
+        };
+        self.fetching.borrow_mut().remove(&channel);
+        fetched
+    }
+
     async fn cancel(&self, channel: Option<String>) {
+        for (fetching, canceled) in self.fetching.borrow().iter() {
+            if channel.as_ref().is_none_or(|channel| channel == fetching) {
+                canceled.cancel();
+            }
+        }
         let Some(agent) = self.agent() else { return };
         let scope = match channel.map(|channel| channel.parse::<ChannelKey>()) {
             None => Scope::All,
@@ -429,6 +469,15 @@ impl Turns {
     async fn say(&self, frame: FromRunner) {
         let _ = self.link.say(frame).await;
     }
+}
+
+/// How it went with what a prompt brings.
+enum Fetched {
+    Whole,
+    /// Another prompt of the channel is being fetched.
+    Busy,
+    Canceled,
+    Failed(String),
 }
 
 fn key(channel: Option<String>) -> Result<ChannelKey, String> {
