@@ -194,9 +194,9 @@ impl Turns {
             return Fetched::Whole;
         }
         let canceled = CancellationToken::new();
-        let mut fetching = self.fetching.borrow_mut();
-        fetching.insert(channel.clone(), canceled.clone());
-        drop(fetching);
+        self.fetching
+            .borrow_mut()
+            .insert(channel.clone(), canceled.clone());
         let Surroundings {
             workspace, files, ..
         } = &self.surroundings;
