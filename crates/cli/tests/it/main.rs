@@ -13,6 +13,7 @@ mod exec;
 mod help;
 mod moving;
 mod sandbox;
+mod ssh;
 mod story;
 mod tools;
 mod usage;

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use camino::Utf8PathBuf;
 use model::Clock;
 use tokio_util::task::TaskTracker;
 use wire::workplace::{DESKTOP_PORT, DEVTOOLS_PORT, EDITOR_PORT, PREVIEW_PORT, VNC_PORT};
@@ -164,11 +165,16 @@ fn admin(place: &Place) -> String {
     format!("unix/{}", place.state.join("caddy/admin.sock"))
 }
 
+/// Where it is written down that somebody asked, and when. Not what: addresses hold secrets.
+pub fn asked(place: &Place) -> Utf8PathBuf {
+    place.state.join("logs/preview-asked.log")
+}
+
 /// On loopback: from outside it is reached through the gateway. Ours first, and for whoever has the
 /// dev tools' token; then the port that was exposed, or else the first that answers of those often
 /// used, on whichever of the two loopback addresses it listens.
 fn caddyfile(place: &Place) -> String {
-    let admin = admin(place);
+    let (admin, asked) = (admin(place), asked(place));
     let user = place.state.join("caddy/user.caddy");
     format!(
         "{{\n\
@@ -182,6 +188,19 @@ fn caddyfile(place: &Place) -> String {
          }}\n\
          :{PREVIEW_PORT} {{\n\
          \tbind 127.0.0.1\n\
+         \tlog {{\n\
+         \t\toutput file {asked} {{\n\
+         \t\t\troll_size 1MiB\n\
+         \t\t\troll_keep 1\n\
+         \t\t}}\n\
+         \t\tformat filter {{\n\
+         \t\t\twrap json\n\
+         \t\t\tfields {{\n\
+         \t\t\t\trequest delete\n\
+         \t\t\t\tresp_headers delete\n\
+         \t\t\t}}\n\
+         \t\t}}\n\
+         \t}}\n\
          \thandle_path /_nacre/mcp/* {{\n\
          \t\timport ours\n\
          \t\treverse_proxy 127.0.0.1:{DEVTOOLS_PORT}\n\

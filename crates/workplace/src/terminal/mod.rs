@@ -92,7 +92,7 @@ struct Shared {
     place: Place,
     clock: Arc<dyn Clock>,
     open: RefCell<BTreeMap<String, Rc<Terminal>>>,
-    typed_at: Cell<Option<Timestamp>>,
+    typed_at: watch::Sender<Option<Timestamp>>,
     tasks: TaskTracker,
 }
 
@@ -144,7 +144,7 @@ impl Terminals {
                 place,
                 clock,
                 open: RefCell::default(),
-                typed_at: Cell::new(None),
+                typed_at: watch::Sender::new(None),
                 tasks: TaskTracker::new(),
             }),
         }
@@ -235,7 +235,12 @@ impl Terminals {
 
     /// When somebody last typed in any of them.
     pub fn typed_at(&self) -> Option<Timestamp> {
-        self.shared.typed_at.get()
+        *self.shared.typed_at.borrow()
+    }
+
+    /// Every time somebody types from now on.
+    pub fn typed(&self) -> watch::Receiver<Option<Timestamp>> {
+        self.shared.typed_at.subscribe()
     }
 
     fn find(&self, name: &str) -> Option<Rc<Terminal>> {
@@ -250,7 +255,7 @@ impl Terminals {
         }
         let now = self.shared.clock.now();
         terminal.typed_at.set(Some(now));
-        self.shared.typed_at.set(Some(now));
+        self.shared.typed_at.send_replace(Some(now));
     }
 }
 
