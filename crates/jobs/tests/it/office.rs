@@ -6,7 +6,6 @@ use std::time::Duration;
 use camino_tempfile::Utf8TempDir;
 use model::{Clock, ManualClock, SignedDuration};
 use nacre_jobs::{Config, Context, Job, JobError, Retry, Runner, row};
-use nacre_store as store;
 use serde::{Deserialize, Serialize};
 use store::{Location, Store};
 use tokio::sync::Notify;
@@ -95,7 +94,7 @@ impl Job<Desk> for Task {
     const RETRY: Retry = Retry {
         attempts: 3,
         first: Duration::from_secs(5),
-        longest: Duration::from_secs(60),
+        longest: Duration::from_mins(1),
     };
 
     fn key(&self) -> String {
@@ -154,7 +153,7 @@ impl Office {
             lease: Duration::from_millis(300),
             poll: Duration::from_millis(20),
             drain: Duration::from_secs(20),
-            keep_failed: Duration::from_secs(3600),
+            keep_failed: Duration::from_hours(1),
         }
     }
 

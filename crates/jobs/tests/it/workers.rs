@@ -53,7 +53,7 @@ async fn a_worker_runs_what_is_put_in_at_once() {
     let office = Office::open().await;
     let config = Config {
         // Told, and not because it looked.
-        poll: Duration::from_secs(3600),
+        poll: Duration::from_hours(1),
         ..Office::config()
     };
     let workers = Workers::start(&office, 1, &config);
@@ -226,7 +226,7 @@ async fn a_worker_that_lost_its_lease_stops_and_is_not_heard() {
         match lost.first() {
             Some(lost) => {
                 let heard = office.store.requeue_job(lost, now).await.unwrap();
-                heard == nacre_store::jobs::Heard::Yes
+                heard == store::jobs::Heard::Yes
             }
             None => {
                 office.advance(3600);

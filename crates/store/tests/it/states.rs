@@ -52,31 +52,31 @@ async fn a_state_is_read_as_it_was_written(world: World) {
         at: world.now(),
     };
     let stopped = paused.clone().apply(stop).unwrap().0;
-    let mut seen = Vec::new();
-    for state in [running, leaving, paused, stopped] {
+    let mut seen = [Status::Starting; 4];
+    for (seen, state) in seen.iter_mut().zip([running, leaving, paused, stopped]) {
         let write = world.write(fence).state(&state);
         world.store.append(write).await.unwrap();
         let record = world.store.load_session(fence.session).await.unwrap();
         assert_eq!(record.state, StateColumns::from(&state));
         assert_eq!(record.state.lifecycle().unwrap(), state);
-        seen.push(record.state.status);
+        *seen = record.state.status;
     }
-    use Status::{Paused, Running, Stopped};
-    assert_eq!(seen, [Running, Running, Paused, Stopped]);
+    let expected = ["running", "running", "paused", "stopped"];
+    assert_eq!(seen.map(Status::as_str), expected);
 }
 
 async fn what_contradicts_itself_is_refused(world: World) {
+    type Spoil = fn(&mut StateColumns);
     let good = StateColumns::from(running(&world));
     let at = Some(world.now());
-    type Spoil = fn(&mut StateColumns);
     let spoilt: [(&str, Spoil); 7] = [
         ("a_sandbox_serves_exactly_who_runs", |s| s.sandbox_id = None),
         ("a_sandbox_serves_exactly_who_runs", |s| {
-            s.status = Status::Starting
+            s.status = Status::Starting;
         }),
         ("a_sandbox_has_a_generation", |s| s.generation = 0),
         ("a_migration_has_a_deadline", |s| {
-            s.status = Status::Migrating
+            s.status = Status::Migrating;
         }),
         ("rest_has_a_reason", |s| s.reason = Some("manual".into())),
         ("only_those_at_rest_are_degraded", |s| s.degraded = true),
