@@ -5,6 +5,7 @@
 mod bad_input;
 mod based;
 mod bench;
+mod browser;
 mod configuration;
 mod crash;
 mod doctor;
@@ -15,6 +16,8 @@ mod sandbox;
 mod story;
 mod tools;
 mod usage;
+mod workbench;
+mod workplace;
 mod world;
 
 use std::ffi::OsStr;

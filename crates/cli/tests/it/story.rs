@@ -37,12 +37,11 @@ struct Story<'a> {
 impl<'a> Story<'a> {
     async fn begin(based: &'a Based, forwards: &[(u16, SocketAddr)]) -> Self {
         let local = Local::open(&Config::at(based.nacre.home.path())).unwrap();
-        let base = local.base().unwrap().expect("a base was built");
         Self::of(
             based,
             local,
             Hub::new(SESSION, 1),
-            Origin::Snapshot(base),
+            Origin::Snapshot(based.base.clone()),
             1,
             forwards,
         )

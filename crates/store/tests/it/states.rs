@@ -1,6 +1,6 @@
 //! What the state machine forbids, the tables forbid.
 
-use model::session::{Event, Lifecycle, PauseReason, Rest, StopReason};
+use model::session::{Event, Lifecycle, PauseReason, Place, Rest, StopReason};
 use model::{Id, Origin, SystemClock};
 use nacre_store::sessions::Status;
 use nacre_store::{Error, StateColumns};
@@ -16,14 +16,15 @@ stories! {
 }
 
 fn running(world: &World) -> Lifecycle {
-    let (sandbox, until) = (Id::new(&SystemClock), world.soon());
     let begin = Event::Begin {
-        sandbox,
         origin: Origin::Bare,
-        until,
+        until: world.soon(),
     };
     let (starting, _) = Lifecycle::new().apply(begin).unwrap();
-    let place = starting.places()[0];
+    let place = Place {
+        sandbox: Id::new(&SystemClock),
+        generation: starting.generation,
+    };
     let ready = Event::Ready {
         place,
         expires_at: Some(world.now() + seconds(3600)),
@@ -34,7 +35,7 @@ fn running(world: &World) -> Lifecycle {
 async fn a_state_is_read_as_it_was_written(world: World) {
     let fence = world.session().await;
     let running = running(&world);
-    let place = running.place().unwrap();
+    let generation = running.generation;
     let rest = Event::Rest {
         to: Rest::Paused(PauseReason::Manual),
         at: world.now(),
@@ -42,7 +43,7 @@ async fn a_state_is_read_as_it_was_written(world: World) {
     };
     let leaving = running.clone().apply(rest).unwrap().0;
     let rested = Event::Rested {
-        place,
+        generation,
         snapshot: None,
         at: world.now(),
     };
@@ -141,7 +142,6 @@ async fn overdue_sessions_are_found_the_longest_overdue_first(world: World) {
     for late in [1, 3, 2] {
         let fence = world.session().await;
         let begin = Event::Begin {
-            sandbox: Id::new(&SystemClock),
             origin: Origin::Bare,
             until: world.now() + seconds(10 - late),
         };
