@@ -24,6 +24,7 @@ const TEST: &[(&str, &str)] = &[
     ("setfattr", "attr"),
     ("mkfs.xfs", "xfsprogs"),
     ("sudo", "sudo"),
+    ("pg_ctlcluster", "postgresql"),
 ];
 
 const INSTALL_RUNSC: &str = "crates/provider-local/src/doctor/install-runsc.sh";
