@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::SnapshotId;
+use model::{Secret, SnapshotId};
 use portable::{Control, Packing, Source, Target};
 use provider::{ProviderError, SandboxId};
 
@@ -82,6 +82,14 @@ impl Local {
         .await
     }
 
+    /// What lets people and hubs in at a workplace's ports, from which tokens are made. `None` for
+    /// a sandbox that is no workplace.
+    pub fn workplace_secret(&self, id: SandboxId) -> Result<Option<Secret>, ProviderError> {
+        let record = Record::load(&self.engine.home, id)?;
+        let order = self.engine.workplace(&record);
+        Ok(order.and_then(|order| order.secret).map(Secret::new))
+    }
+
     /// What the sandbox's proxy decided, the oldest first.
     pub async fn egress_log(
         &self,
@@ -132,7 +140,7 @@ impl Local {
 
     /// Computes every digest that is missing, unless another process is at it.
     pub async fn digest_missing(&self) -> Result<(), ProviderError> {
-        self.blocking(|engine| engine.digest_missing()).await
+        self.blocking(Engine::digest_missing).await
     }
 
     /// Reads everything again and compares with what is recorded.
