@@ -1,14 +1,12 @@
 //! The table of moves, state by event.
 
+use super::moves::after;
 use super::{
-    Boot, Degraded, Effect, Event, Fault, FaultCode, Held, Leaving, Lifecycle, Migrating,
-    PauseReason, Paused, Place, Refused, Rest, Resting, Running, Starting, State, Step, StopReason,
-    Stopped, Suspended, Way,
+    Boot, Degraded, Effect, Event, Fault, FaultCode, Generation, Held, Leaving, Lifecycle,
+    Migrating, PauseReason, Paused, Place, Refused, Rest, Resting, Running, Starting, State, Step,
+    StopReason, Stopped, Suspended, Way,
 };
-use crate::{Id, Origin, Sandbox, SignedDuration, SnapshotId, Timestamp};
-
-/// How long sealing the disk of a sandbox that stands still may take before it is tried again.
-const STORING: SignedDuration = SignedDuration::from_mins(5);
+use crate::{Origin, SnapshotId, Timestamp};
 
 type Moved = Result<(Lifecycle, Vec<Effect>), Refused>;
 
@@ -16,51 +14,53 @@ impl Lifecycle {
     /// Takes what happened. Refused moves change nothing; what is repeated changes nothing either.
     pub fn apply(self, event: Event) -> Moved {
         match event {
-            Event::Begin {
-                sandbox,
-                origin,
-                until,
-            } => self.begin(sandbox, origin, until),
+            Event::Begin { origin, until } => self.begin(origin, until),
             Event::Ready { place, expires_at } => Ok(self.ready(place, expires_at)),
-            Event::BootFailed { place, fault, at } => Ok(self.boot_failed(place, fault, at)),
+            Event::BootFailed {
+                generation,
+                fault,
+                at,
+            } => Ok(self.boot_failed(generation, fault, at)),
             Event::Rest { to, at, until } => self.rest(to, at, until),
             Event::Rested {
-                place,
+                generation,
                 snapshot,
                 at,
-            } => Ok(self.rested(place, snapshot, at)),
-            Event::RestFailed { place } => Ok(self.rest_failed(place)),
+            } => Ok(self.rested(generation, snapshot, at)),
+            Event::RestFailed { generation } => Ok(self.rest_failed(generation)),
             Event::Store { until } => self.store(until),
             Event::Sealed {
-                place,
+                generation,
                 snapshot,
                 at,
-            } => Ok(self.sealed(place, snapshot, at)),
-            Event::SnapshotTaken { place, snapshot } => Ok(self.snapshot_taken(place, snapshot)),
-            Event::Extended { place, expires_at } => Ok(self.extended(place, expires_at)),
-            Event::Migrate { sandbox, until } => self.migrate(sandbox, until),
+            } => Ok(self.sealed(generation, snapshot, at)),
+            Event::SnapshotTaken {
+                generation,
+                snapshot,
+            } => Ok(self.snapshot_taken(generation, snapshot)),
+            Event::Extended {
+                generation,
+                expires_at,
+            } => Ok(self.extended(generation, expires_at)),
+            Event::Migrate { until } => self.migrate(until),
             Event::Captured {
-                place,
+                generation,
                 snapshot,
                 until,
-            } => Ok(self.captured(place, snapshot, until)),
+            } => Ok(self.captured(generation, snapshot, until)),
             Event::Lost {
-                place,
+                generation,
                 recovered,
                 at,
-            } => Ok(self.lost(place, recovered, at)),
+            } => Ok(self.lost(generation, recovered, at)),
             Event::DeadlinePassed { at } => Ok(self.deadline_passed(at)),
-            Event::Recover {
-                sandbox,
-                origin,
-                until,
-            } => self.recover(sandbox, origin, until),
+            Event::Recover { origin, until } => self.recover(origin, until),
             Event::Cleared => self.cleared(),
             Event::Stop { reason, at } => Ok(self.stop(reason, at)),
         }
     }
 
-    fn begin(self, sandbox: Id<Sandbox>, origin: Origin, until: Timestamp) -> Moved {
+    fn begin(self, origin: Origin, until: Timestamp) -> Moved {
         let held = match &self.state {
             State::Starting(starting) => match starting.boot {
                 Boot::UnderWay { .. } => return Ok(self.unchanged()),
@@ -81,23 +81,23 @@ impl Lifecycle {
                 ..
             } => Err(Refused::Leaving),
             Held::InPlace { place, .. } => {
-                let place = *place;
-                Ok(self.booting(held, place, Way::Wake, until))
+                let generation = place.generation;
+                Ok(self.booting(held, generation, Way::Wake, until))
             }
             Held::Stored { snapshot } => {
                 let origin = Origin::Session(snapshot.clone());
-                Ok(self.booting_new(held, sandbox, origin, until))
+                Ok(self.booting_new(held, origin, until))
             }
-            Held::Nothing => Ok(self.booting_new(held, sandbox, origin, until)),
+            Held::Nothing => Ok(self.booting_new(held, origin, until)),
         }
     }
 
     fn ready(self, place: Place, expires_at: Option<Timestamp>) -> (Self, Vec<Effect>) {
         match &self.state {
             State::Starting(Starting {
-                boot: Boot::UnderWay { place: ours, .. },
+                boot: Boot::UnderWay { generation, .. },
                 held,
-            }) if *ours == place => {
+            }) if *generation == place.generation => {
                 let last = held.snapshot().cloned();
                 self.serving(place, expires_at, last, Vec::new())
             }
@@ -105,44 +105,52 @@ impl Lifecycle {
                 old,
                 step: Step::Moving { new, from },
                 ..
-            }) if *new == place => {
-                let (old, from) = (*old, from.clone());
+            }) if *new == place.generation => {
+                let (generation, from) = (old.generation, from.clone());
                 self.serving(
                     place,
                     expires_at,
                     Some(from),
-                    vec![Effect::Discard { place: old }],
+                    vec![Effect::Discard { generation }],
                 )
             }
-            _ => self.ending_strangers(place),
+            _ => self.ending_strangers(place.generation),
         }
     }
 
-    fn boot_failed(self, place: Place, fault: Fault, at: Timestamp) -> (Self, Vec<Effect>) {
+    fn boot_failed(
+        self,
+        generation: Generation,
+        fault: Fault,
+        at: Timestamp,
+    ) -> (Self, Vec<Effect>) {
         match self.state.clone() {
             State::Starting(Starting {
-                boot: Boot::UnderWay {
-                    place: ours, way, ..
-                },
+                boot:
+                    Boot::UnderWay {
+                        generation: ours,
+                        way,
+                        ..
+                    },
                 held,
-            }) if ours == place => match way {
-                Way::Wake => self.wake_failed(place, held, fault, at),
-                Way::New { .. } => self.new_one_failed(place, held, fault, at),
+            }) if ours == generation => match way {
+                Way::Wake => self.wake_failed(generation, held, fault, at),
+                Way::New { .. } => self.new_one_failed(generation, held, fault, at),
             },
             State::Migrating(migrating)
-                if migrating.step.new_place() == place
+                if migrating.step.new_generation() == generation
                     && matches!(migrating.step, Step::Moving { .. }) =>
             {
                 self.stay(migrating)
             }
-            _ => self.ending_strangers(place),
+            _ => self.ending_strangers(generation),
         }
     }
 
     /// It may be half awake: its memory is given up, its disk is not.
     fn wake_failed(
         self,
-        place: Place,
+        generation: Generation,
         held: Held,
         fault: Fault,
         at: Timestamp,
@@ -164,17 +172,17 @@ impl Lifecycle {
                 degraded: None,
             },
         };
-        self.at(State::Paused(paused), vec![Effect::End { place }])
+        self.at(State::Paused(paused), vec![Effect::End { generation }])
     }
 
     fn new_one_failed(
         self,
-        place: Place,
+        generation: Generation,
         held: Held,
         fault: Fault,
         at: Timestamp,
     ) -> (Self, Vec<Effect>) {
-        let effects = vec![Effect::Discard { place }];
+        let effects = vec![Effect::Discard { generation }];
         let Held::Stored { snapshot } = &held else {
             let boot = Boot::Failed { fault, at };
             return self.at(State::Starting(Starting { held, boot }), effects);
@@ -210,9 +218,12 @@ impl Lifecycle {
                     }
                     _ => {}
                 }
-                let place = running.place;
+                let generation = running.place.generation;
                 running.leaving = Some(Leaving { to, until });
-                Ok(self.at(State::Running(running), vec![Effect::Rest { place, until }]))
+                Ok(self.at(
+                    State::Running(running),
+                    vec![Effect::Rest { generation, until }],
+                ))
             }
             (State::Migrating(_), _) => Err(Refused::Migrating),
             (State::Paused(_), Rest::Paused(_)) | (State::Suspended(_), Rest::Suspended(_)) => {
@@ -224,10 +235,12 @@ impl Lifecycle {
             (State::Starting(starting), Rest::Suspended(reason)) => {
                 let discarded = match &starting.boot {
                     Boot::UnderWay {
-                        place,
+                        generation,
                         way: Way::New { .. },
                         ..
-                    } => vec![Effect::Discard { place: *place }],
+                    } => vec![Effect::Discard {
+                        generation: *generation,
+                    }],
                     _ => Vec::new(),
                 };
                 let resting = Resting {
@@ -246,27 +259,27 @@ impl Lifecycle {
 
     fn rested(
         self,
-        place: Place,
+        generation: Generation,
         snapshot: Option<SnapshotId>,
         at: Timestamp,
     ) -> (Self, Vec<Effect>) {
         let State::Running(running) = &self.state else {
-            return self.ending_strangers(place);
+            return self.ending_strangers(generation);
         };
-        if running.place != place {
-            return self.ending_strangers(place);
+        if running.place.generation != generation {
+            return self.ending_strangers(generation);
         }
         let Some(leaving) = &running.leaving else {
             // Given up by its deadline, and yet it came about.
             return match snapshot {
-                None => self.at_same(vec![Effect::Thaw { place }]),
-                Some(_) => self.lost(place, snapshot, at),
+                None => self.at_same(vec![Effect::Thaw { generation }]),
+                Some(_) => self.lost(generation, snapshot, at),
             };
         };
         let held = match snapshot {
             Some(snapshot) => Held::Stored { snapshot },
             None => Held::InPlace {
-                place,
+                place: running.place,
                 last: running.last.clone(),
                 storing_until: None,
             },
@@ -281,14 +294,17 @@ impl Lifecycle {
         self.resting(to, resting, at)
     }
 
-    fn rest_failed(self, place: Place) -> (Self, Vec<Effect>) {
+    fn rest_failed(self, generation: Generation) -> (Self, Vec<Effect>) {
         match self.state.clone() {
-            State::Running(mut running) if running.place == place && running.leaving.is_some() => {
+            State::Running(mut running)
+                if running.place.generation == generation && running.leaving.is_some() =>
+            {
                 running.leaving = None;
-                self.at(State::Running(running), vec![Effect::Thaw { place }])
+                self.at(State::Running(running), vec![Effect::Thaw { generation }])
             }
             State::Migrating(migrating)
-                if migrating.old == place && matches!(migrating.step, Step::Capturing { .. }) =>
+                if migrating.old.generation == generation
+                    && matches!(migrating.step, Step::Capturing { .. }) =>
             {
                 self.stay(migrating)
             }
@@ -312,26 +328,26 @@ impl Lifecycle {
             return Ok(self.unchanged());
         }
         *storing_until = Some(until);
-        let place = *place;
-        Ok(self.at(State::Paused(paused), vec![Effect::End { place }]))
+        let generation = place.generation;
+        Ok(self.at(State::Paused(paused), vec![Effect::End { generation }]))
     }
 
     fn sealed(
         mut self,
-        place: Place,
+        generation: Generation,
         snapshot: Option<SnapshotId>,
         at: Timestamp,
     ) -> (Self, Vec<Effect>) {
         match &mut self.state {
             State::Stopped(stopped) => {
                 let before = stopped.ending.len();
-                stopped.ending.retain(|ending| *ending != place);
+                stopped.ending.retain(|ending| *ending != generation);
                 if stopped.ending.len() < before && snapshot.is_some() {
                     stopped.last = snapshot;
                 }
             }
             State::Paused(Paused { resting, .. }) | State::Suspended(Suspended { resting, .. }) => {
-                if resting.held.place() == Some(place) {
+                if resting.held.generation() == Some(generation) {
                     resting.settle(snapshot, at);
                 }
             }
@@ -340,11 +356,18 @@ impl Lifecycle {
         self.unchanged()
     }
 
-    fn snapshot_taken(mut self, place: Place, snapshot: SnapshotId) -> (Self, Vec<Effect>) {
+    fn snapshot_taken(
+        mut self,
+        generation: Generation,
+        snapshot: SnapshotId,
+    ) -> (Self, Vec<Effect>) {
         match &mut self.state {
-            State::Running(running) if running.place == place => running.last = Some(snapshot),
+            State::Running(running) if running.place.generation == generation => {
+                running.last = Some(snapshot)
+            }
             State::Migrating(migrating)
-                if migrating.old == place && matches!(migrating.step, Step::Capturing { .. }) =>
+                if migrating.old.generation == generation
+                    && matches!(migrating.step, Step::Capturing { .. }) =>
             {
                 migrating.last = Some(snapshot);
             }
@@ -353,12 +376,12 @@ impl Lifecycle {
         self.unchanged()
     }
 
-    fn extended(mut self, place: Place, expires_at: Timestamp) -> (Self, Vec<Effect>) {
+    fn extended(mut self, generation: Generation, expires_at: Timestamp) -> (Self, Vec<Effect>) {
         match &mut self.state {
-            State::Running(running) if running.place == place => {
+            State::Running(running) if running.place.generation == generation => {
                 running.expires_at = Some(expires_at);
             }
-            State::Migrating(migrating) if migrating.old == place => {
+            State::Migrating(migrating) if migrating.old.generation == generation => {
                 migrating.expires_at = Some(expires_at);
             }
             _ => {}
@@ -366,7 +389,7 @@ impl Lifecycle {
         self.unchanged()
     }
 
-    fn migrate(mut self, sandbox: Id<Sandbox>, until: Timestamp) -> Moved {
+    fn migrate(mut self, until: Timestamp) -> Moved {
         match self.state.clone() {
             State::Running(running) if running.leaving.is_some() => Err(Refused::Leaving),
             State::Running(Running {
@@ -376,10 +399,7 @@ impl Lifecycle {
                 ..
             }) => {
                 self.generation = self.generation.next();
-                let new = Place {
-                    sandbox,
-                    generation: self.generation,
-                };
+                let new = self.generation;
                 let migrating = Migrating {
                     old: place,
                     expires_at,
@@ -389,7 +409,10 @@ impl Lifecycle {
                 };
                 Ok(self.at(
                     State::Migrating(migrating),
-                    vec![Effect::Capture { place, until }],
+                    vec![Effect::Capture {
+                        generation: place.generation,
+                        until,
+                    }],
                 ))
             }
             State::Migrating(_) => Ok(self.unchanged()),
@@ -399,9 +422,14 @@ impl Lifecycle {
         }
     }
 
-    fn captured(self, place: Place, snapshot: SnapshotId, until: Timestamp) -> (Self, Vec<Effect>) {
+    fn captured(
+        self,
+        generation: Generation,
+        snapshot: SnapshotId,
+        until: Timestamp,
+    ) -> (Self, Vec<Effect>) {
         match self.state.clone() {
-            State::Migrating(mut migrating) if migrating.old == place => {
+            State::Migrating(mut migrating) if migrating.old.generation == generation => {
                 let Step::Capturing { new } = migrating.step else {
                     return self.unchanged();
                 };
@@ -412,7 +440,7 @@ impl Lifecycle {
                     from: snapshot.clone(),
                 };
                 let boot = Effect::Boot {
-                    place: new,
+                    generation: new,
                     way: Way::New {
                         origin: Origin::Session(snapshot),
                     },
@@ -421,67 +449,71 @@ impl Lifecycle {
                 self.at(State::Migrating(migrating), vec![boot])
             }
             // Given up by its deadline, and yet it came about: it stands still for nothing.
-            State::Running(mut running) if running.place == place => {
+            State::Running(mut running) if running.place.generation == generation => {
                 running.last = Some(snapshot);
                 let effects = match running.leaving {
                     // The pause under way ends that.
                     Some(_) => Vec::new(),
-                    None => vec![Effect::Thaw { place }],
+                    None => vec![Effect::Thaw { generation }],
                 };
                 self.at(State::Running(running), effects)
             }
-            _ => self.ending_strangers(place),
+            _ => self.ending_strangers(generation),
         }
     }
 
     fn lost(
         self,
-        place: Place,
+        generation: Generation,
         recovered: Option<SnapshotId>,
         at: Timestamp,
     ) -> (Self, Vec<Effect>) {
         match self.state.clone() {
-            State::Running(running) if running.place == place => {
+            State::Running(running) if running.place.generation == generation => {
                 let to = running
                     .leaving
                     .map_or(Rest::Paused(PauseReason::Recovered), |leaving| leaving.to);
                 self.gone(to, running.last, recovered, at)
             }
-            State::Migrating(migrating) if migrating.old == place => match migrating.step {
-                Step::Capturing { .. } => self.gone(
-                    Rest::Paused(PauseReason::Recovered),
-                    migrating.last,
-                    recovered,
-                    at,
-                ),
-                // All it had is in the snapshot that the new one starts from.
-                Step::Moving { .. } => self.unchanged(),
-            },
+            State::Migrating(migrating) if migrating.old.generation == generation => {
+                match migrating.step {
+                    Step::Capturing { .. } => self.gone(
+                        Rest::Paused(PauseReason::Recovered),
+                        migrating.last,
+                        recovered,
+                        at,
+                    ),
+                    // All it had is in the snapshot that the new one starts from.
+                    Step::Moving { .. } => self.unchanged(),
+                }
+            }
             State::Starting(Starting {
                 boot:
                     Boot::UnderWay {
-                        place: ours,
+                        generation: ours,
                         way: Way::Wake,
                         ..
                     },
                 held,
-            }) if ours == place => self.gone(
+            }) if ours == generation => self.gone(
                 Rest::Paused(PauseReason::Recovered),
                 held.snapshot().cloned(),
                 recovered,
                 at,
             ),
-            State::Paused(Paused { resting, reason }) if resting.held.place() == Some(place) => {
+            State::Paused(Paused { resting, reason })
+                if resting.held.generation() == Some(generation) =>
+            {
                 let last = resting.held.snapshot().cloned();
                 self.gone(Rest::Paused(reason), last, recovered, at)
             }
             State::Suspended(Suspended { resting, reason })
-                if resting.held.place() == Some(place) =>
+                if resting.held.generation() == Some(generation) =>
             {
                 let last = resting.held.snapshot().cloned();
                 self.gone(Rest::Suspended(reason), last, recovered, at)
             }
-            State::Stopped(_) => self.sealed(place, recovered, at),
+            State::Stopped(_) => self.sealed(generation, recovered, at),
             State::Starting(_)
             | State::Migrating(_)
             | State::Running(_)
@@ -491,8 +523,8 @@ impl Lifecycle {
                     code: FaultCode::Provider,
                     message: "the new sandbox ended while it was starting".to_owned(),
                 };
-                if self.places().contains(&place) {
-                    self.boot_failed(place, fault, at)
+                if self.generations().contains(&generation) {
+                    self.boot_failed(generation, fault, at)
                 } else {
                     self.unchanged()
                 }
@@ -506,16 +538,16 @@ impl Lifecycle {
         }
         match self.state.clone() {
             State::Starting(Starting {
-                boot: Boot::UnderWay { place, .. },
+                boot: Boot::UnderWay { generation, .. },
                 ..
             }) => {
                 let fault = Fault {
                     code: FaultCode::DeadlinePassed,
                     message: "it did not start in time".to_owned(),
                 };
-                self.boot_failed(place, fault, at)
+                self.boot_failed(generation, fault, at)
             }
-            State::Running(running) => self.rest_failed(running.place),
+            State::Running(running) => self.rest_failed(running.place.generation),
             State::Migrating(migrating) => self.stay(migrating),
             State::Paused(mut paused) => {
                 let effects = paused.resting.store_again(at);
@@ -529,7 +561,7 @@ impl Lifecycle {
         }
     }
 
-    fn recover(self, sandbox: Id<Sandbox>, origin: Origin, until: Timestamp) -> Moved {
+    fn recover(self, origin: Origin, until: Timestamp) -> Moved {
         match &self.state {
             State::Paused(paused) if paused.resting.degraded.is_some() => {
                 let held = match &origin {
@@ -538,7 +570,7 @@ impl Lifecycle {
                     },
                     _ => Held::Nothing,
                 };
-                Ok(self.booting_new(held, sandbox, origin, until))
+                Ok(self.booting_new(held, origin, until))
             }
             State::Suspended(_) => Err(Refused::Suspended),
             State::Stopped(_) => Err(Refused::Stopped),
@@ -567,19 +599,24 @@ impl Lifecycle {
             State::Starting(Starting {
                 boot:
                     Boot::UnderWay {
-                        place,
+                        generation,
                         way: Way::New { .. },
                         ..
                     },
                 ..
-            }) => (Vec::new(), Some(*place)),
-            State::Migrating(migrating) => (vec![migrating.old], Some(migrating.step.new_place())),
-            _ => (self.places(), None),
+            }) => (Vec::new(), Some(*generation)),
+            State::Migrating(migrating) => (
+                vec![migrating.old.generation],
+                Some(migrating.step.new_generation()),
+            ),
+            _ => (self.generations(), None),
         };
         let effects = ending
             .iter()
-            .map(|place| Effect::End { place: *place })
-            .chain(discarded.map(|place| Effect::Discard { place }))
+            .map(|generation| Effect::End {
+                generation: *generation,
+            })
+            .chain(discarded.map(|generation| Effect::Discard { generation }))
             .collect();
         let stopped = Stopped {
             reason,
@@ -589,172 +626,4 @@ impl Lifecycle {
         };
         self.at(State::Stopped(stopped), effects)
     }
-}
-
-/// Moves that several events end in.
-impl Lifecycle {
-    fn unchanged(self) -> (Self, Vec<Effect>) {
-        (self, Vec::new())
-    }
-
-    fn at_same(self, effects: Vec<Effect>) -> (Self, Vec<Effect>) {
-        (self, effects)
-    }
-
-    fn at(self, state: State, effects: Vec<Effect>) -> (Self, Vec<Effect>) {
-        let generation = self.generation;
-        (Self { generation, state }, effects)
-    }
-
-    /// An answer about a sandbox that is not the session's: it is ended, its disk sealed.
-    fn ending_strangers(self, place: Place) -> (Self, Vec<Effect>) {
-        if self.places().contains(&place) {
-            return self.unchanged();
-        }
-        self.at_same(vec![Effect::End { place }])
-    }
-
-    fn booting_new(
-        mut self,
-        held: Held,
-        sandbox: Id<Sandbox>,
-        origin: Origin,
-        until: Timestamp,
-    ) -> (Self, Vec<Effect>) {
-        self.generation = self.generation.next();
-        let place = Place {
-            sandbox,
-            generation: self.generation,
-        };
-        self.booting(held, place, Way::New { origin }, until)
-    }
-
-    fn booting(self, held: Held, place: Place, way: Way, until: Timestamp) -> (Self, Vec<Effect>) {
-        let boot = Boot::UnderWay {
-            place,
-            way: way.clone(),
-            until,
-        };
-        self.at(
-            State::Starting(Starting { held, boot }),
-            vec![Effect::Boot { place, way, until }],
-        )
-    }
-
-    fn serving(
-        self,
-        place: Place,
-        expires_at: Option<Timestamp>,
-        last: Option<SnapshotId>,
-        effects: Vec<Effect>,
-    ) -> (Self, Vec<Effect>) {
-        let running = Running {
-            place,
-            expires_at,
-            last,
-            leaving: None,
-        };
-        self.at(State::Running(running), effects)
-    }
-
-    /// A migration that did not come about: the old one goes on.
-    fn stay(self, migrating: Migrating) -> (Self, Vec<Effect>) {
-        // One that was never made is discarded easily.
-        let effects = vec![
-            Effect::Thaw {
-                place: migrating.old,
-            },
-            Effect::Discard {
-                place: migrating.step.new_place(),
-            },
-        ];
-        self.serving(migrating.old, migrating.expires_at, migrating.last, effects)
-    }
-
-    fn resting(self, to: Rest, resting: Resting, at: Timestamp) -> (Self, Vec<Effect>) {
-        match to {
-            Rest::Paused(reason) => self.at(State::Paused(Paused { reason, resting }), Vec::new()),
-            Rest::Suspended(reason) => self.suspended(reason, resting, Vec::new(), at),
-        }
-    }
-
-    /// Nobody pays for memory that stands still.
-    fn suspended(
-        self,
-        reason: super::SuspendReason,
-        mut resting: Resting,
-        mut effects: Vec<Effect>,
-        at: Timestamp,
-    ) -> (Self, Vec<Effect>) {
-        effects.extend(resting.store_again(at));
-        self.at(State::Suspended(Suspended { reason, resting }), effects)
-    }
-
-    /// Its sandbox is no more: what was saved of it, else the last snapshot, else the end.
-    fn gone(
-        self,
-        to: Rest,
-        last: Option<SnapshotId>,
-        recovered: Option<SnapshotId>,
-        at: Timestamp,
-    ) -> (Self, Vec<Effect>) {
-        if last.is_none() && recovered.is_none() {
-            let stopped = Stopped {
-                reason: StopReason::SandboxTerminated,
-                at,
-                last: None,
-                ending: Vec::new(),
-            };
-            return self.at(State::Stopped(stopped), Vec::new());
-        }
-        let to = match to {
-            Rest::Paused(_) => Rest::Paused(PauseReason::Recovered),
-            suspended @ Rest::Suspended(_) => suspended,
-        };
-        let mut resting = Resting {
-            held: Held::stored(last),
-            since: at,
-            fault: None,
-            degraded: None,
-        };
-        resting.settle(recovered, at);
-        self.resting(to, resting, at)
-    }
-}
-
-impl Resting {
-    /// What is held from now on, its sandbox being gone.
-    fn settle(&mut self, sealed: Option<SnapshotId>, at: Timestamp) {
-        if let Some(snapshot) = sealed {
-            self.held = Held::Stored { snapshot };
-            return;
-        }
-        let last = self.held.snapshot().cloned();
-        self.degraded = Some(Degraded {
-            kept: last.clone(),
-            lost: match &last {
-                Some(_) => "what changed after the last snapshot".to_owned(),
-                None => "its disk".to_owned(),
-            },
-            since: at,
-        });
-        self.held = Held::stored(last);
-    }
-
-    fn store_again(&mut self, at: Timestamp) -> Vec<Effect> {
-        let Held::InPlace {
-            place,
-            storing_until,
-            ..
-        } = &mut self.held
-        else {
-            return Vec::new();
-        };
-        *storing_until = Some(after(at));
-        vec![Effect::End { place: *place }]
-    }
-}
-
-fn after(at: Timestamp) -> Timestamp {
-    at.checked_add(STORING).unwrap_or(Timestamp::MAX)
 }

@@ -17,6 +17,7 @@
 //! to be done, so that every effect must be safe to do twice.
 
 mod apply;
+mod moves;
 mod shown;
 #[cfg(test)]
 mod table;
@@ -82,7 +83,7 @@ pub enum Boot {
     /// Nobody has asked for it yet.
     Unasked,
     UnderWay {
-        place: Place,
+        generation: Generation,
         way: Way,
         until: Timestamp,
     },
@@ -162,13 +163,13 @@ pub struct Migrating {
 #[serde(tag = "at", rename_all = "snake_case")]
 pub enum Step {
     /// The old one is made to stand still and its disk taken. The new one has its number already.
-    Capturing { new: Place },
+    Capturing { new: Generation },
     /// The old one stands still.
-    Moving { new: Place, from: SnapshotId },
+    Moving { new: Generation, from: SnapshotId },
 }
 
 impl Step {
-    pub fn new_place(&self) -> Place {
+    pub fn new_generation(&self) -> Generation {
         match self {
             Self::Capturing { new } | Self::Moving { new, .. } => *new,
         }
@@ -206,7 +207,7 @@ pub struct Stopped {
     /// What a fork can start from.
     pub last: Option<SnapshotId>,
     /// Sandboxes whose disks are still to be sealed.
-    pub ending: Vec<Place>,
+    pub ending: Vec<Generation>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -268,10 +269,8 @@ pub enum FaultCode {
 /// nothing but its own end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// Somebody wants it to run. `sandbox` is used when a new one is made, `origin` when the
-    /// session has nothing of its own.
+    /// Somebody wants it to run. `origin` is used when the session has nothing of its own.
     Begin {
-        sandbox: Id<Sandbox>,
         origin: Origin,
         until: Timestamp,
     },
@@ -280,7 +279,7 @@ pub enum Event {
         expires_at: Option<Timestamp>,
     },
     BootFailed {
-        place: Place,
+        generation: Generation,
         fault: Fault,
         at: Timestamp,
     },
@@ -291,14 +290,14 @@ pub enum Event {
     },
     /// It stands still, or is on disk.
     Rested {
-        place: Place,
+        generation: Generation,
         /// None: in place.
         snapshot: Option<SnapshotId>,
         at: Timestamp,
     },
     /// A pause or the capture of a migration did not come about.
     RestFailed {
-        place: Place,
+        generation: Generation,
     },
     /// A pause in place is to go to disk.
     Store {
@@ -306,31 +305,30 @@ pub enum Event {
     },
     /// A sandbox was ended and its disk sealed.
     Sealed {
-        place: Place,
+        generation: Generation,
         snapshot: Option<SnapshotId>,
         at: Timestamp,
     },
     SnapshotTaken {
-        place: Place,
+        generation: Generation,
         snapshot: SnapshotId,
     },
     Extended {
-        place: Place,
+        generation: Generation,
         expires_at: Timestamp,
     },
     Migrate {
-        sandbox: Id<Sandbox>,
         until: Timestamp,
     },
     /// The old one stands still, and this is its disk.
     Captured {
-        place: Place,
+        generation: Generation,
         snapshot: SnapshotId,
         until: Timestamp,
     },
     /// The provider says that it is gone; its disk was saved, or was not.
     Lost {
-        place: Place,
+        generation: Generation,
         recovered: Option<SnapshotId>,
         at: Timestamp,
     },
@@ -339,7 +337,6 @@ pub enum Event {
     },
     /// Consent to what a degraded session lost.
     Recover {
-        sandbox: Id<Sandbox>,
         origin: Origin,
         until: Timestamp,
     },
@@ -355,20 +352,26 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     Boot {
-        place: Place,
+        generation: Generation,
         way: Way,
         until: Timestamp,
     },
     /// End the turn, drain, freeze; in place where the provider can, else to disk.
-    Rest { place: Place, until: Timestamp },
+    Rest {
+        generation: Generation,
+        until: Timestamp,
+    },
     /// Let it go on.
-    Thaw { place: Place },
+    Thaw { generation: Generation },
     /// Make it stand still and take its disk.
-    Capture { place: Place, until: Timestamp },
+    Capture {
+        generation: Generation,
+        until: Timestamp,
+    },
     /// End its processes, seal its disk.
-    End { place: Place },
+    End { generation: Generation },
     /// End it and its disk: nothing in it was ever acknowledged, or all of it is in a snapshot.
-    Discard { place: Place },
+    Discard { generation: Generation },
 }
 
 /// A move that the table does not have. Nothing changed.
@@ -444,21 +447,24 @@ impl Lifecycle {
     }
 
     /// Every sandbox that is the session's; whatever else carries its label is an orphan.
-    pub fn places(&self) -> Vec<Place> {
+    pub fn generations(&self) -> Vec<Generation> {
         match &self.state {
             State::Starting(Starting { boot, held }) => {
                 let booting = match boot {
-                    Boot::UnderWay { place, .. } => Some(*place),
+                    Boot::UnderWay { generation, .. } => Some(*generation),
                     _ => None,
                 };
-                let mut all: Vec<Place> = booting.into_iter().chain(held.place()).collect();
+                let mut all: Vec<Generation> =
+                    booting.into_iter().chain(held.generation()).collect();
                 all.dedup();
                 all
             }
-            State::Running(running) => vec![running.place],
-            State::Migrating(migrating) => vec![migrating.old, migrating.step.new_place()],
+            State::Running(running) => vec![running.place.generation],
+            State::Migrating(migrating) => {
+                vec![migrating.old.generation, migrating.step.new_generation()]
+            }
             State::Paused(Paused { resting, .. }) | State::Suspended(Suspended { resting, .. }) => {
-                resting.held.place().into_iter().collect()
+                resting.held.generation().into_iter().collect()
             }
             State::Stopped(stopped) => stopped.ending.clone(),
         }
@@ -500,8 +506,12 @@ impl Lifecycle {
     pub fn owed(&self) -> Vec<Effect> {
         match &self.state {
             State::Starting(starting) => match &starting.boot {
-                Boot::UnderWay { place, way, until } => vec![Effect::Boot {
-                    place: *place,
+                Boot::UnderWay {
+                    generation,
+                    way,
+                    until,
+                } => vec![Effect::Boot {
+                    generation: *generation,
                     way: way.clone(),
                     until: *until,
                 }],
@@ -509,18 +519,18 @@ impl Lifecycle {
             },
             State::Running(running) => match &running.leaving {
                 Some(leaving) => vec![Effect::Rest {
-                    place: running.place,
+                    generation: running.place.generation,
                     until: leaving.until,
                 }],
                 None => Vec::new(),
             },
             State::Migrating(migrating) => vec![match &migrating.step {
                 Step::Capturing { .. } => Effect::Capture {
-                    place: migrating.old,
+                    generation: migrating.old.generation,
                     until: migrating.until,
                 },
                 Step::Moving { new, from } => Effect::Boot {
-                    place: *new,
+                    generation: *new,
                     way: Way::New {
                         origin: Origin::Session(from.clone()),
                     },
@@ -533,14 +543,18 @@ impl Lifecycle {
                         place,
                         storing_until: Some(_),
                         ..
-                    } => vec![Effect::End { place }],
+                    } => vec![Effect::End {
+                        generation: place.generation,
+                    }],
                     _ => Vec::new(),
                 }
             }
             State::Stopped(stopped) => stopped
                 .ending
                 .iter()
-                .map(|place| Effect::End { place: *place })
+                .map(|generation| Effect::End {
+                    generation: *generation,
+                })
                 .collect(),
         }
     }
@@ -566,6 +580,10 @@ impl Held {
             Self::InPlace { place, .. } => Some(*place),
             Self::Stored { .. } | Self::Nothing => None,
         }
+    }
+
+    pub fn generation(&self) -> Option<Generation> {
+        self.place().map(|place| place.generation)
     }
 
     fn stored(snapshot: Option<SnapshotId>) -> Self {

@@ -36,9 +36,8 @@ fn at(generation: u64, events: impl IntoIterator<Item = Event>) -> Lifecycle {
     })
 }
 
-fn begin(generation: u64) -> Event {
+fn begin() -> Event {
     Event::Begin {
-        sandbox: place(generation).sandbox,
         origin: Origin::Base(snapshot(100)),
         until: time(60),
     }
@@ -69,7 +68,7 @@ fn suspend() -> Event {
 
 fn rested(snapshot: Option<SnapshotId>) -> Event {
     Event::Rested {
-        place: place(1),
+        generation: Generation(1),
         snapshot,
         at: time(20),
     }
@@ -77,7 +76,7 @@ fn rested(snapshot: Option<SnapshotId>) -> Event {
 
 fn boot_failed(generation: u64, code: FaultCode) -> Event {
     Event::BootFailed {
-        place: place(generation),
+        generation: Generation(generation),
         fault: Fault {
             code,
             message: "why".to_owned(),
@@ -88,7 +87,7 @@ fn boot_failed(generation: u64, code: FaultCode) -> Event {
 
 fn lost(generation: u64, recovered: Option<SnapshotId>) -> Event {
     Event::Lost {
-        place: place(generation),
+        generation: Generation(generation),
         recovered,
         at: time(40),
     }
@@ -96,21 +95,18 @@ fn lost(generation: u64, recovered: Option<SnapshotId>) -> Event {
 
 fn taken() -> Event {
     Event::SnapshotTaken {
-        place: place(1),
+        generation: Generation(1),
         snapshot: snapshot(7),
     }
 }
 
 fn migrate() -> Event {
-    Event::Migrate {
-        sandbox: place(2).sandbox,
-        until: time(90),
-    }
+    Event::Migrate { until: time(90) }
 }
 
 fn captured() -> Event {
     Event::Captured {
-        place: place(1),
+        generation: Generation(1),
         snapshot: snapshot(8),
         until: time(95),
     }
@@ -121,14 +117,14 @@ fn manual() -> Event {
 }
 
 fn states() -> Vec<(&'static str, Lifecycle)> {
-    let running = || [begin(1), ready(1)];
+    let running = || [begin(), ready(1)];
     let and = |more: Vec<Event>| running().into_iter().chain(more);
     vec![
         ("new", Lifecycle::new()),
-        ("booting", at(0, [begin(1)])),
+        ("booting", at(0, [begin()])),
         (
             "boot failed",
-            at(0, [begin(1), boot_failed(1, FaultCode::Boot)]),
+            at(0, [begin(), boot_failed(1, FaultCode::Boot)]),
         ),
         ("running", at(0, running())),
         ("running, snapshot taken", at(0, and(vec![taken()]))),
@@ -152,10 +148,10 @@ fn states() -> Vec<(&'static str, Lifecycle)> {
             "paused on disk",
             at(0, and(vec![manual(), rested(Some(snapshot(9)))])),
         ),
-        ("waking", at(0, and(vec![manual(), rested(None), begin(9)]))),
+        ("waking", at(0, and(vec![manual(), rested(None), begin()]))),
         (
             "starting from its disk",
-            at(0, and(vec![manual(), rested(Some(snapshot(9))), begin(2)])),
+            at(0, and(vec![manual(), rested(Some(snapshot(9))), begin()])),
         ),
         ("degraded", at(0, and(vec![taken(), lost(1, None)]))),
         (
@@ -181,7 +177,7 @@ fn states() -> Vec<(&'static str, Lifecycle)> {
 
 fn events() -> Vec<(&'static str, Event)> {
     vec![
-        ("begin", begin(5)),
+        ("begin", begin()),
         ("ready", ready(1)),
         ("ready, the second", ready(2)),
         ("ready, a stranger", ready(0)),
@@ -195,12 +191,17 @@ fn events() -> Vec<(&'static str, Event)> {
         ("suspend", suspend()),
         ("rested in place", rested(None)),
         ("rested on disk", rested(Some(snapshot(9)))),
-        ("rest failed", Event::RestFailed { place: place(1) }),
+        (
+            "rest failed",
+            Event::RestFailed {
+                generation: Generation(1),
+            },
+        ),
         ("store", Event::Store { until: time(99) }),
         (
             "sealed",
             Event::Sealed {
-                place: place(1),
+                generation: Generation(1),
                 snapshot: Some(snapshot(6)),
                 at: time(45),
             },
@@ -208,7 +209,7 @@ fn events() -> Vec<(&'static str, Event)> {
         (
             "sealed, nothing saved",
             Event::Sealed {
-                place: place(1),
+                generation: Generation(1),
                 snapshot: None,
                 at: time(45),
             },
@@ -217,7 +218,7 @@ fn events() -> Vec<(&'static str, Event)> {
         (
             "extended",
             Event::Extended {
-                place: place(1),
+                generation: Generation(1),
                 expires_at: time(7200),
             },
         ),
@@ -234,7 +235,6 @@ fn events() -> Vec<(&'static str, Event)> {
         (
             "recover",
             Event::Recover {
-                sandbox: place(5).sandbox,
                 origin: Origin::Session(snapshot(7)),
                 until: time(110),
             },
@@ -250,27 +250,24 @@ fn events() -> Vec<(&'static str, Event)> {
     ]
 }
 
-/// The places and snapshots of these tests, by their numbers.
+/// The snapshots of these tests, by their numbers.
 fn short(text: &str) -> String {
-    let mut text = text.replace("local:disk:", "");
-    for number in 0..=100u64 {
-        let numbered = Uuid::from_u128(u128::from(number));
-        let sandbox: Id<Sandbox> = Id::from_uuid(numbered);
-        let snapshot: Id<crate::Snapshot> = Id::from_uuid(numbered);
-        text = text
-            .replace(&sandbox.to_string(), &format!("sandbox {number}"))
-            .replace(&snapshot.to_string(), &format!("snapshot {number}"));
+    let mut text = text.to_owned();
+    for number in 0..=100 {
+        text = text.replace(&snapshot(number).to_string(), &format!("snapshot {number}"));
     }
     text
 }
 
-fn shown_place(place: Place) -> String {
-    format!("sandbox {}", place.generation.0)
+fn numbered(generation: Generation) -> String {
+    format!("sandbox {}", generation.0)
 }
 
 fn shown_effect(effect: &Effect) -> String {
     match effect {
-        Effect::Boot { place, way, .. } => {
+        Effect::Boot {
+            generation, way, ..
+        } => {
             let way = match way {
                 Way::Wake => "awake".to_owned(),
                 Way::New { origin } => match origin.snapshot() {
@@ -278,13 +275,13 @@ fn shown_effect(effect: &Effect) -> String {
                     None => "bare".to_owned(),
                 },
             };
-            format!("boot {} {way}", shown_place(*place))
+            format!("boot {} {way}", numbered(*generation))
         }
-        Effect::Rest { place, .. } => format!("rest {}", shown_place(*place)),
-        Effect::Thaw { place } => format!("thaw {}", shown_place(*place)),
-        Effect::Capture { place, .. } => format!("capture {}", shown_place(*place)),
-        Effect::End { place } => format!("end {}", shown_place(*place)),
-        Effect::Discard { place } => format!("discard {}", shown_place(*place)),
+        Effect::Rest { generation, .. } => format!("rest {}", numbered(*generation)),
+        Effect::Thaw { generation } => format!("thaw {}", numbered(*generation)),
+        Effect::Capture { generation, .. } => format!("capture {}", numbered(*generation)),
+        Effect::End { generation } => format!("end {}", numbered(*generation)),
+        Effect::Discard { generation } => format!("discard {}", numbered(*generation)),
     }
 }
 
@@ -292,9 +289,9 @@ fn shown_state(lifecycle: &Lifecycle) -> String {
     let mut text = serde_json::to_string(&lifecycle.client_status())
         .unwrap()
         .replace('"', "");
-    let places: Vec<String> = lifecycle.places().into_iter().map(shown_place).collect();
-    if !places.is_empty() {
-        write!(text, " [{}]", places.join(", ")).unwrap();
+    let sandboxes: Vec<String> = lifecycle.generations().into_iter().map(numbered).collect();
+    if !sandboxes.is_empty() {
+        write!(text, " [{}]", sandboxes.join(", ")).unwrap();
     }
     if let Some(snapshot) = lifecycle.snapshot() {
         write!(text, " holding {snapshot}").unwrap();

@@ -74,22 +74,19 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 fn event(chosen: &Move, lifecycle: &Lifecycle, step: u64) -> Event {
     let now = time(i64::try_from(step).unwrap() * 1000);
     let until = time(i64::try_from(step).unwrap() * 1000 + 500);
-    let sandbox = place(lifecycle.generation.0 + 1).sandbox;
     let fresh = snapshot(u128::from(step) + 1000);
     match *chosen {
         Move::Begin => Event::Begin {
-            sandbox,
             origin: Origin::Bare,
             until,
         },
         Move::Rest(to) => Event::Rest { to, at: now, until },
         Move::Store => Event::Store { until },
-        Move::Migrate => Event::Migrate { sandbox, until },
+        Move::Migrate => Event::Migrate { until },
         Move::Deadline => Event::DeadlinePassed {
             at: lifecycle.deadline().unwrap_or(now),
         },
         Move::Recover => Event::Recover {
-            sandbox,
             origin: Origin::Bare,
             until,
         },
@@ -99,15 +96,15 @@ fn event(chosen: &Move, lifecycle: &Lifecycle, step: u64) -> Event {
             at: now,
         },
         Move::Answer { of, what } => {
-            let places = lifecycle.places();
-            let place = places.get(of).copied().unwrap_or(place(0));
+            let generations = lifecycle.generations();
+            let generation = generations.get(of).copied().unwrap_or_default();
             match what {
                 Answer::Ready => Event::Ready {
-                    place,
+                    place: place(generation.0),
                     expires_at: None,
                 },
                 Answer::BootFailed(code) => Event::BootFailed {
-                    place,
+                    generation,
                     fault: Fault {
                         code,
                         message: String::new(),
@@ -115,42 +112,42 @@ fn event(chosen: &Move, lifecycle: &Lifecycle, step: u64) -> Event {
                     at: now,
                 },
                 Answer::RestedInPlace => Event::Rested {
-                    place,
+                    generation,
                     snapshot: None,
                     at: now,
                 },
                 Answer::RestedOnDisk => Event::Rested {
-                    place,
+                    generation,
                     snapshot: Some(fresh),
                     at: now,
                 },
-                Answer::RestFailed => Event::RestFailed { place },
+                Answer::RestFailed => Event::RestFailed { generation },
                 Answer::Sealed => Event::Sealed {
-                    place,
+                    generation,
                     snapshot: Some(fresh),
                     at: now,
                 },
                 Answer::SealedNothing => Event::Sealed {
-                    place,
+                    generation,
                     snapshot: None,
                     at: now,
                 },
                 Answer::Taken => Event::SnapshotTaken {
-                    place,
+                    generation,
                     snapshot: fresh,
                 },
                 Answer::Captured => Event::Captured {
-                    place,
+                    generation,
                     snapshot: fresh,
                     until,
                 },
                 Answer::LostButSaved => Event::Lost {
-                    place,
+                    generation,
                     recovered: Some(fresh),
                     at: now,
                 },
                 Answer::Lost => Event::Lost {
-                    place,
+                    generation,
                     recovered: None,
                     at: now,
                 },
@@ -161,23 +158,23 @@ fn event(chosen: &Move, lifecycle: &Lifecycle, step: u64) -> Event {
 
 fn check(before: &Lifecycle, event: &Event, after: &Lifecycle, effects: &[Effect]) {
     assert!(after.generation >= before.generation, "a number comes back");
-    for new in after.places() {
-        let known = before.places().contains(&new);
+    for new in after.generations() {
         assert!(
-            known || new.generation > before.generation,
+            before.generations().contains(&new) || new > before.generation,
             "{new:?} is neither old nor newly numbered"
         );
     }
-    for gone in before.places() {
+    for gone in before.generations() {
         let told = effects.iter().any(|effect| {
-            matches!(effect, Effect::End { place } | Effect::Discard { place } if *place == gone)
+            matches!(effect, Effect::End { generation } | Effect::Discard { generation }
+                if *generation == gone)
         });
         let by_itself = matches!(
             event,
             Event::Lost { .. } | Event::Sealed { .. } | Event::Rested { .. }
         );
         assert!(
-            after.places().contains(&gone) || told || by_itself,
+            after.generations().contains(&gone) || told || by_itself,
             "{gone:?} is forgotten"
         );
     }
