@@ -84,7 +84,11 @@ fn a_quick_benchmark_of_a_workplace_has_every_figure_and_leaves_nothing() {
 #[test]
 fn without_a_base_the_benchmark_of_a_workplace_says_how_to_get_one() {
     let ran = Nacre::new().run(["bench", "runner", "--quick"]);
-    insta::assert_snapshot!(ran.transcript(), @"");
+    insta::assert_snapshot!(ran.transcript(), @"
+    error: there is no base to start sandboxes from
+    hint: `nacre base build --slim` builds one, or name a snapshot with `--base`
+    [exit 3]
+    ");
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(crate) enum Command {
     Egress(egress::Arguments),
     /// How long snapshots take out and in, beside tar and zstd
     Portable(portable::Arguments),
-    /// What a sandbox's workplace costs: its start, its agent, its link, its terminal, its gateway
+    /// What a sandbox's workplace costs: start, agent, link, terminal and gateway
     Runner(runner::Arguments),
 }
 
