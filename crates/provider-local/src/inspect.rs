@@ -90,6 +90,14 @@ impl Local {
         .await
     }
 
+    /// What lets people and hubs in at a workplace's ports, from which tokens are made. `None` for
+    /// a sandbox that is no workplace.
+    pub fn workplace_secret(&self, id: SandboxId) -> Result<Option<Secret>, ProviderError> {
+        let record = Record::load(&self.engine.home, id)?;
+        let order = self.engine.workplace(&record);
+        Ok(order.and_then(|order| order.secret).map(Secret::new))
+    }
+
     /// What the sandbox's proxy decided, the oldest first.
     pub async fn egress_log(
         &self,
