@@ -17,7 +17,7 @@ pub(crate) struct Desk {
     done: Mutex<Vec<String>>,
     /// Keys, in the order in which they began.
     began: Mutex<Vec<String>>,
-    /// How many of a key run now, and the most that ever did.
+    /// How many runs of a job there are now, and the most that ever were.
     at_once: Mutex<BTreeMap<String, (usize, usize)>>,
     pub(crate) begun: AtomicUsize,
     pub(crate) go_on: Notify,
@@ -32,17 +32,15 @@ impl Desk {
         self.began.lock().unwrap().clone()
     }
 
-    fn enters(&self, key: &str) -> Leaves<'_> {
+    fn enters(&self, key: &str, number: u32) -> Leaves<'_> {
+        let job = format!("{key} {number}");
         let mut at_once = self.at_once.lock().unwrap();
-        let (now, most) = at_once.entry(key.to_owned()).or_default();
+        let (now, most) = at_once.entry(job.clone()).or_default();
         *now += 1;
         *most = (*most).max(*now);
         self.began.lock().unwrap().push(key.to_owned());
         self.begun.fetch_add(1, Ordering::SeqCst);
-        Leaves {
-            desk: self,
-            key: key.to_owned(),
-        }
+        Leaves { desk: self, job }
     }
 
     pub(crate) fn most_at_once(&self) -> usize {
@@ -53,13 +51,13 @@ impl Desk {
 
 struct Leaves<'a> {
     desk: &'a Desk,
-    key: String,
+    job: String,
 }
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
         let mut at_once = self.desk.at_once.lock().unwrap();
-        if let Some((now, _)) = at_once.get_mut(&self.key) {
+        if let Some((now, _)) = at_once.get_mut(&self.job) {
             *now -= 1;
         }
     }
@@ -103,7 +101,7 @@ impl Job<Desk> for Task {
 
     async fn run(self, context: &Context<Desk>) -> Result<(), JobError> {
         let desk = &context.app;
-        let _leaves = desk.enters(&self.key);
+        let _leaves = desk.enters(&self.key, self.number);
         let told = format!("{} {} #{}", self.key, self.number, context.attempt);
         match self.how {
             How::Well => {}
