@@ -37,6 +37,8 @@ const RULES: &[(&str, May)] = &[
         "nacre-workplace",
         May::Use(&["nacre-agent", "nacre-model", "nacre-wire"]),
     ),
+    ("nacre-store", May::Use(&["nacre-model", "nacre-wire"])),
+    ("nacre-jobs", May::Use(&["nacre-model", "nacre-store"])),
     // The only one that names concrete providers.
     ("nacre", May::UseAll),
     ("nacre-testkit", May::UseAll),

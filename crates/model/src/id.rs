@@ -32,6 +32,16 @@ kinds! {
     Boot = "boot";
     /// What a user has, whatever happens to sandboxes.
     Session = "ses";
+    /// Who sessions belong to.
+    Organisation = "org";
+    /// A person.
+    User = "usr";
+    /// What lets a person or a service in.
+    Token = "tok";
+    /// Something to be done later.
+    Job = "job";
+    /// A line of the audit log.
+    Audit = "aud";
 }
 
 /// A typed id over a version 7 UUID: sorts by time of creation, printed `prefix_` and 26 characters of

@@ -24,7 +24,9 @@ mod snapshot;
 
 pub use bytes::{ByteCount, ByteCountError};
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use id::{Boot, Id, IdError, Kind, Sandbox, Session, Snapshot};
+pub use id::{
+    Audit, Boot, Id, IdError, Job, Kind, Organisation, Sandbox, Session, Snapshot, Token, User,
+};
 pub use jiff::{SignedDuration, Timestamp};
 pub use origin::{Candidates, Origin, Prebuilt};
 pub use secret::{Redactor, Secret};

@@ -15,6 +15,14 @@ use crate::{
     Collected, Details, Duplicates, Exported, Local, SnapshotInfo, Usage, Verified, claim, layer,
 };
 
+/// Tokens and codes for a sandbox's edge ports name the session, and are made with keys that are
+/// derived from the secret (`wire::keys`).
+#[derive(Debug, Clone)]
+pub struct Edge {
+    pub session: String,
+    pub secret: Secret,
+}
+
 impl Local {
     /// By id, by name, or by a prefix of the id that fits only one.
     pub fn find_sandbox(&self, text: &str) -> Result<SandboxId, ProviderError> {
@@ -219,6 +227,18 @@ impl Local {
             })
         })
         .await
+    }
+
+    /// What lets in at the edge ports of a sandbox, if it has a workplace.
+    pub fn edge(&self, id: SandboxId) -> Result<Option<Edge>, ProviderError> {
+        let record = Record::load(&self.engine.home, id)?;
+        let edge = self.engine.workplace(&record).and_then(|order| {
+            Some(Edge {
+                session: order.session?,
+                secret: Secret::new(order.secret?),
+            })
+        });
+        Ok(edge)
     }
 
     /// The snapshot named `base`, if there is one.

@@ -14,7 +14,7 @@ use crate::configuration::{
     Configuration, File, FileContent, Launch, Model, PermissionPolicy, Provider, Questions, Sees,
     Speaks,
 };
-use crate::prompt::ModelName;
+use crate::prompt::{ModelName, Signature};
 
 /// The name of its only user.
 pub(super) const USER: &str = "opencode";
@@ -40,6 +40,10 @@ pub fn launch(configuration: &Configuration) -> Launch {
     ];
     files.extend(seed(directory));
     files.extend(seed(&global));
+    files.push(File {
+        path: format!("{directory}/plugins/author.js"),
+        content: FileContent::Text(author_plugin()),
+    });
     if let Some(tools) = &configuration.tools {
         files.push(File {
             path: format!("{directory}/plugins/session.js"),
@@ -242,6 +246,50 @@ fn session_plugin(server: &str) -> String {
            }},\n\
          }})\n"
     )
+}
+
+/// Whose prompt a session works on comes with the prompt itself; every command that it runs gets
+/// that name for its commits. Git's own configuration is one for all, and channels run side by side.
+fn author_plugin() -> String {
+    format!(
+        r#"const MOST = 1000
+const authors = new Map()
+const parents = new Map()
+const note = (map, key, value) => {{
+  map.delete(key)
+  map.set(key, value)
+  if (map.size > MOST) map.delete(map.keys().next().value)
+}}
+export const Author = async () => ({{
+  event: async ({{ event }}) => {{
+    const info = event.type === "session.created" ? event.properties.info : undefined
+    if (info && info.parentID) note(parents, info.id, info.parentID)
+  }},
+  "chat.message": async (input, output) => {{
+    const signed = output.parts.find((part) => part.metadata && part.metadata.{AUTHOR})
+    if (signed) note(authors, input.sessionID, signed.metadata.{AUTHOR})
+    else authors.delete(input.sessionID)
+  }},
+  "shell.env": async (input, output) => {{
+    let session = input.sessionID
+    for (let depth = 0; depth < 32 && session && !authors.has(session); depth++) session = parents.get(session)
+    const author = authors.get(session)
+    if (!author) return
+    for (const role of ["AUTHOR", "COMMITTER"]) {{
+      output.env["GIT_" + role + "_NAME"] = author.name
+      output.env["GIT_" + role + "_EMAIL"] = author.mail
+    }}
+  }},
+}})
+"#
+    )
+}
+
+const AUTHOR: &str = "nacre_author";
+
+/// What the plugin finds in the prompt. It is not told to the model.
+pub(super) fn author_metadata(signs: &Signature) -> Value {
+    json!({ AUTHOR: { "name": signs.name(), "mail": signs.mail() } })
 }
 
 /// The argument in which our tools find the session that calls them.

@@ -4,7 +4,6 @@
 //! there is none, these tests say so and prove nothing.
 
 mod office;
-mod tools;
 
 use std::time::{Duration, Instant};
 
@@ -31,6 +30,10 @@ macro_rules! office {
         }
     };
 }
+
+mod authors;
+mod compaction;
+mod tools;
 
 #[tokio::test]
 async fn a_text_turn_streams_and_ends() {
@@ -565,36 +568,5 @@ async fn a_session_that_works_for_somebody_else_is_aborted_before_it_is_adopted(
     assert_eq!(text, "mine now");
     let first = office.until_done().await;
     assert_eq!(reason_of(&first), Reason::Error);
-    office.close().await;
-}
-
-#[tokio::test]
-async fn a_tool_of_ours_is_told_whose_session_calls() {
-    let tools = tools::Tools::listen().await;
-    let mut office = office!(Wants {
-        tools: Some(tools.address),
-        ..Wants::default()
-    });
-    let events = office
-        .ask(
-            r#"!!{"tool": "nacre_note", "input": {"text": "hi"}}
-!!{"text": "noted"}"#,
-        )
-        .await;
-    assert_eq!(text_of(&events), "noted");
-    let session = events.iter().find_map(|event| match &event.happening {
-        Happening::SessionStarted { session, .. } => Some(session.0.clone()),
-        _ => None,
-    });
-    let calls = tools.calls();
-    let [call] = &calls[..] else {
-        panic!("{calls:?}");
-    };
-    assert_eq!(call["arguments"]["text"], "hi");
-    assert_eq!(
-        call["arguments"][agent::opencode::SESSION_ARGUMENT].as_str(),
-        session.as_deref()
-    );
-    assert_eq!(tools.bearer(), "Bearer tools-token");
     office.close().await;
 }

@@ -5,6 +5,7 @@
 mod bad_input;
 mod based;
 mod bench;
+mod browser;
 mod configuration;
 mod crash;
 mod doctor;
@@ -12,9 +13,12 @@ mod exec;
 mod help;
 mod moving;
 mod sandbox;
+mod ssh;
 mod story;
 mod tools;
 mod usage;
+mod workbench;
+mod workplace;
 mod world;
 
 use std::ffi::OsStr;

@@ -13,7 +13,7 @@ use testkit::model::ScriptedModel;
 use tokio::task::JoinSet;
 use wire::link::{
     AgentConfig, AgentStatus, Boot, CustomProvider, FromHub, FromRunner, Model, PhaseState, Prompt,
-    Repo,
+    Repo, Use,
 };
 
 use crate::based::Based;
@@ -37,12 +37,11 @@ struct Story<'a> {
 impl<'a> Story<'a> {
     async fn begin(based: &'a Based, forwards: &[(u16, SocketAddr)]) -> Self {
         let local = Local::open(&Config::at(based.nacre.home.path())).unwrap();
-        let base = local.base().unwrap().expect("a base was built");
         Self::of(
             based,
             local,
             Hub::new(SESSION, 1),
-            Origin::Snapshot(base),
+            Origin::Snapshot(based.base.clone()),
             1,
             forwards,
         )
@@ -184,6 +183,21 @@ impl<'a> Story<'a> {
             })
         });
         found.expect("it was answered")
+    }
+
+    /// Our name of the answer to a prompt.
+    fn message(&self, id: &str) -> String {
+        let found = self.hub.look(|ledger| {
+            ledger.bodies().find_map(|body| match body {
+                FromRunner::Message {
+                    prompt_id: Some(prompt),
+                    message_id,
+                    ..
+                } if prompt == id => Some(message_id.clone()),
+                _ => None,
+            })
+        });
+        found.expect("it was begun")
     }
 
     async fn sh(&self, script: &str) -> String {
@@ -367,6 +381,12 @@ async fn an_agent_works_on_a_repository_and_goes_on_from_a_snapshot() {
         )
         .await;
     assert_eq!(shown, "shown\n");
+    story
+        .heard(
+            "that somebody looked",
+            |frame| matches!(frame, FromRunner::Activity { uses } if uses.contains(&Use::Request)),
+        )
+        .await;
 
     // Stopped, started from the snapshot: the conversation goes on.
     let asked = requests.count();
@@ -384,5 +404,22 @@ async fn an_agent_works_on_a_repository_and_goes_on_from_a_snapshot() {
     let told = requests.shown().last().unwrap().to_string();
     assert!(told.contains("Done with it."), "{told}");
     assert!(asked > 0);
+
+    // What was answered before the snapshot can be taken back by its name.
+    story.hub.say(FromHub::Revert {
+        message_id: story.message("p1"),
+        request_id: Some("r1".to_owned()),
+        channel: None,
+    });
+    let reverted = story
+        .heard("the revert", |frame| {
+            matches!(frame, FromRunner::Reverted { .. })
+        })
+        .await;
+    assert!(
+        matches!(&reverted, FromRunner::Reverted { error: None, message_ids, .. } if message_ids.len() > 1),
+        "{reverted:?}"
+    );
+    assert_eq!(story.sh("cat ~/workspace/pearl/layers").await, "nacre\n");
     story.end().await;
 }

@@ -181,6 +181,18 @@ pub(super) fn directory(site: &Site, boot: &Boot) -> String {
     }
 }
 
+/// Where a repository's own words to agents may lie.
+pub(super) fn directories(site: &Site, boot: &Boot) -> Vec<String> {
+    let workspace = &site.place.workspace;
+    if boot.repos.is_empty() {
+        return vec![workspace.to_string()];
+    }
+    let repos = boot.repos.iter();
+    repos
+        .map(|repo| workspace.join(folder(repo)).into_string())
+        .collect()
+}
+
 pub(super) fn below_home(site: &Site, path: &camino::Utf8Path) -> Result<String, String> {
     path.strip_prefix(&site.place.home)
         .map(ToString::to_string)

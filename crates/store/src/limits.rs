@@ -1,0 +1,47 @@
+//! How large things may be. Whoever writes is told; what is stored is within them.
+
+use crate::{Error, Result};
+
+/// A runner's largest frame, and an event's body.
+pub const EVENT_BODY: usize = wire::link::MAX_LINK_FRAME;
+/// Ids that others make: prompts, messages, parts, boots, channels.
+pub const FOREIGN_ID: usize = 128;
+/// Names and titles.
+pub const NAME: usize = 256;
+/// A prompt, or another document that people make.
+pub const DOCUMENT: usize = 1 << 20;
+/// Why something is so.
+pub const REASON: usize = 2048;
+/// Events in one write.
+pub const EVENTS_IN_A_WRITE: usize = 64;
+/// Messages that one event can be about, and parts that one can bring.
+pub const LIST: usize = 1000;
+/// Rows in one page.
+pub const PAGE: u32 = 1000;
+/// Bytes of events in one page; at least one event is given.
+pub const PAGE_BYTES: usize = 4 << 20;
+/// Prompts that wait in one session.
+pub const QUEUED_PROMPTS: u64 = 1000;
+
+/// Starts of a runner in one session.
+pub const BOOTS: u64 = 10_000;
+
+pub(crate) fn within(what: &'static str, text: &str, limit: usize) -> Result<()> {
+    if text.len() > limit {
+        return Err(Error::TooLarge { what, limit });
+    }
+    // PostgreSQL cannot hold it. In documents it is escaped.
+    if text.contains('\0') {
+        return Err(Error::Misfit("a name with a zero byte"));
+    }
+    Ok(())
+}
+
+/// Words for people are cut, not refused.
+pub(crate) fn cut(text: &str, limit: usize) -> String {
+    text[..text.floor_char_boundary(limit)].replace('\0', "\u{fffd}")
+}
+
+pub(crate) fn page(asked: u32) -> i64 {
+    i64::from(asked.clamp(1, PAGE))
+}

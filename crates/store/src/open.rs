@@ -1,0 +1,244 @@
+use std::str::FromStr;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{PgPool, SqlitePool};
+
+use crate::connection::Connection;
+use crate::{dialect, migrate};
+
+/// Where the store is.
+#[derive(Clone)]
+pub enum Location {
+    /// A file of SQLite, made when it is missing.
+    File(Utf8PathBuf),
+    /// A PostgreSQL, by its address. It may hold a password.
+    Server(String),
+}
+
+impl std::fmt::Debug for Location {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "sqlite:{path}"),
+            Self::Server(_) => f.write_str("postgres://…"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a database is given as `sqlite:PATH` or `postgres://…`")]
+pub struct LocationError;
+
+impl FromStr for Location {
+    type Err = LocationError;
+
+    fn from_str(text: &str) -> Result<Self, LocationError> {
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(Self::Server(text.to_owned()));
+        }
+        match text.strip_prefix("sqlite:") {
+            Some(path) => {
+                let path = path.strip_prefix("//").unwrap_or(path);
+                match path {
+                    "" | ":memory:" => Err(LocationError),
+                    path => Ok(Self::File(path.into())),
+                }
+            }
+            None => Err(LocationError),
+        }
+    }
+}
+
+/// What a commit of SQLite outlives. Either way a killed process loses nothing that was committed,
+/// and nothing is ever damaged. PostgreSQL does as its own settings say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// The end of our process, whatever ended it. A machine that loses power may lose the last
+    /// moments.
+    Process,
+    /// A machine that loses power, too. Every commit waits for the disk.
+    Machine,
+}
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub location: Location,
+    pub durability: Durability,
+    /// Connections that read, and with PostgreSQL all of them.
+    pub connections: u32,
+    /// How long to wait for another process that writes.
+    pub busy_timeout: Duration,
+}
+
+impl Config {
+    pub fn new(location: Location) -> Self {
+        Self {
+            location,
+            durability: Durability::Process,
+            connections: 4,
+            busy_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the database has schema {found}, and this nacre knows {known}: use a newer nacre")]
+    Newer { found: i64, known: i64 },
+    #[error("{path} is not a database or is damaged: restore it from a backup")]
+    Damaged {
+        path: Utf8PathBuf,
+        source: sqlx::Error,
+    },
+    #[error("{path} cannot be written: check who owns it and its file system")]
+    ReadOnly {
+        path: Utf8PathBuf,
+        source: sqlx::Error,
+    },
+    #[error("the database at {location:?} cannot be opened")]
+    Open {
+        location: Location,
+        source: sqlx::Error,
+    },
+    #[error("the address of the database cannot be read")]
+    Address(#[source] sqlx::Error),
+}
+
+/// The pools of one database.
+#[derive(Debug)]
+pub(crate) enum Database {
+    /// One connection writes, several read.
+    Sqlite {
+        writer: SqlitePool,
+        readers: SqlitePool,
+    },
+    Postgres(PgPool),
+}
+
+pub(crate) async fn open(config: &Config) -> Result<Database, OpenError> {
+    let address = match &config.location {
+        Location::File(path) => {
+            let opened = open_file(path, config).await;
+            return opened.map_err(|error| explain(path, config, error));
+        }
+        Location::Server(address) => address,
+    };
+    let options: PgConnectOptions = address.parse().map_err(OpenError::Address)?;
+    let options = options.application_name("nacre");
+    let pool = PgPoolOptions::new()
+        .max_connections(config.connections.max(2))
+        .acquire_timeout(config.busy_timeout)
+        .connect_lazy_with(options);
+    match migrate_server(&pool).await {
+        Ok(found) if found > migrate::CURRENT => Err(OpenError::Newer {
+            found,
+            known: migrate::CURRENT,
+        }),
+        Ok(_) => Ok(Database::Postgres(pool)),
+        Err(source) => Err(OpenError::Open {
+            location: config.location.clone(),
+            source,
+        }),
+    }
+}
+
+enum FileError {
+    Newer(i64),
+    Sqlite(sqlx::Error),
+}
+
+impl From<sqlx::Error> for FileError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+async fn open_file(path: &Utf8Path, config: &Config) -> Result<Database, FileError> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .foreign_keys(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(match config.durability {
+            Durability::Process => SqliteSynchronous::Normal,
+            Durability::Machine => SqliteSynchronous::Full,
+        })
+        .busy_timeout(config.busy_timeout);
+    let pool = || {
+        SqlitePoolOptions::new()
+            .acquire_timeout(config.busy_timeout)
+            .test_before_acquire(false)
+            .idle_timeout(None)
+            .max_lifetime(None)
+    };
+    let writer = pool()
+        .max_connections(1)
+        .connect_with(options.clone())
+        .await?;
+    let mut tx = writer.begin_with(BEGIN_SQLITE).await?;
+    let found = migrate::run(&mut Connection::Sqlite(&mut tx)).await?;
+    if found > migrate::CURRENT {
+        return Err(FileError::Newer(found));
+    }
+    tx.commit().await?;
+    let readers = pool()
+        .max_connections(config.connections.max(1))
+        .connect_with(options.create_if_missing(false).pragma("query_only", "on"))
+        .await?;
+    Ok(Database::Sqlite { writer, readers })
+}
+
+/// A transaction that reads and then writes must have the right to write from the beginning:
+/// otherwise it fails at once when somebody else wrote in between, however long it may wait.
+pub(crate) const BEGIN_SQLITE: &str = "BEGIN IMMEDIATE";
+
+async fn migrate_server(pool: &PgPool) -> Result<i64, sqlx::Error> {
+    // Any number will do that nobody else uses.
+    const ONE_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(7091205126317514)";
+    let mut tx = pool.begin().await?;
+    sqlx::query(ONE_AT_A_TIME).execute(&mut *tx).await?;
+    let found = migrate::run(&mut Connection::Postgres(&mut tx)).await?;
+    tx.commit().await?;
+    Ok(found)
+}
+
+fn explain(path: &Utf8Path, config: &Config, error: FileError) -> OpenError {
+    let source = match error {
+        FileError::Newer(found) => {
+            return OpenError::Newer {
+                found,
+                known: migrate::CURRENT,
+            };
+        }
+        FileError::Sqlite(source) => source,
+    };
+    let path = path.to_owned();
+    match source.as_database_error() {
+        Some(error) if dialect::is_damaged(error) => OpenError::Damaged { path, source },
+        Some(error) if dialect::is_read_only(error) => OpenError::ReadOnly { path, source },
+        _ => OpenError::Open {
+            location: config.location.clone(),
+            source,
+        },
+    }
+}
+
+/// After this the file of SQLite is whole without the one beside it.
+pub(crate) async fn close(database: &Database) -> crate::Result<()> {
+    match database {
+        Database::Sqlite { writer, .. } if writer.is_closed() => {}
+        Database::Sqlite { writer, readers } => {
+            readers.close().await;
+            // Where another process reads, this moves what it can; that process moves the rest.
+            let moved = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")
+                .execute(writer)
+                .await;
+            writer.close().await;
+            moved?;
+        }
+        Database::Postgres(pool) => pool.close().await,
+    }
+    Ok(())
+}

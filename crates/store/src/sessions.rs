@@ -1,0 +1,410 @@
+//! Sessions: records that outlive their sandboxes.
+
+use model::{Id, Organisation, Session, Timestamp, User};
+use sqlx::FromRow;
+
+use crate::columns::{count, id, maybe_id, maybe_millis, maybe_time, millis, number, time, words};
+use crate::connection::{Connection, changed, on};
+use crate::limits::{self, within};
+use crate::tx::Reader;
+use crate::{Error, Fence, Fenced, Result, StateColumns, Store, Tx};
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, organisation_id, created_by, parent_id, title, type, channel, provider,
+                spec, status, state, generation, sandbox_id, snapshot_id, reason, degraded,
+                deadline_at, expires_at, paused_at, ended_at, term, last_seq, first_seq,
+                created_at, last_active_at, archived_at
+             FROM sessions ",
+            $rest
+        )
+    };
+}
+
+words! {
+    /// What a session is at.
+    Status ("status of a session") {
+        Starting = "starting",
+        Running = "running",
+        Migrating = "migrating",
+        Paused = "paused",
+        Suspended = "suspended",
+        Stopped = "stopped",
+    }
+}
+
+words! {
+    /// What a session is for.
+    Type ("type of a session") {
+        Coding = "coding",
+        Setup = "setup",
+        Cli = "cli",
+    }
+}
+
+words! {
+    /// From where a session was made.
+    Channel ("channel of a session") {
+        Web = "web",
+        Cli = "cli",
+        Api = "api",
+        Slack = "slack",
+        Discord = "discord",
+        Telegram = "telegram",
+        Automation = "automation",
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    pub id: Id<Session>,
+    pub organisation: Id<Organisation>,
+    pub created_by: Option<Id<User>>,
+    pub parent: Option<Id<Session>>,
+    pub title: String,
+    pub r#type: Type,
+    pub channel: Channel,
+    pub provider: String,
+    /// What it was asked to be, as JSON: repositories, agent, models.
+    pub spec: String,
+    pub state: StateColumns,
+    pub at: Timestamp,
+}
+
+/// A session as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub id: Id<Session>,
+    pub organisation: Id<Organisation>,
+    pub created_by: Option<Id<User>>,
+    pub parent: Option<Id<Session>>,
+    pub title: String,
+    pub r#type: Type,
+    pub channel: Channel,
+    pub provider: String,
+    pub spec: String,
+    pub state: StateColumns,
+    pub term: u64,
+    /// The number of the newest event.
+    pub last_seq: u64,
+    /// The number of the oldest event that is kept, or of the next.
+    pub first_seq: u64,
+    pub created_at: Timestamp,
+    pub last_active_at: Timestamp,
+    pub archived_at: Option<Timestamp>,
+}
+
+/// Which sessions of an organisation, the newest first.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Listing {
+    pub status: Option<Status>,
+    pub archived: bool,
+    /// Only those made before this one.
+    pub before: Option<Id<Session>>,
+    pub limit: u32,
+}
+
+impl Tx {
+    /// The fence of a session that has no owner yet: whoever makes it may write to it in the same
+    /// transaction, and until somebody takes it over.
+    pub async fn create_session(&mut self, new: &NewSession) -> Result<Fence> {
+        const SQL: &str = "INSERT INTO sessions
+            (id, organisation_id, created_by, parent_id, title, type, channel, provider, spec,
+             status, state, generation, sandbox_id, snapshot_id, reason, degraded,
+             deadline_at, expires_at, paused_at, ended_at,
+             term, last_seq, first_seq, last_prompt, created_at, last_active_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+                    $17, $18, $19, $20, 0, 0, 1, 0, $21, $21)";
+        within("the title", &new.title, limits::NAME)?;
+        within("the provider's name", &new.provider, limits::NAME)?;
+        within("the specification", &new.spec, limits::DOCUMENT)?;
+        new.state.check()?;
+        let state = &new.state;
+        changed!(
+            &mut self.connection(),
+            SQL,
+            [
+                new.id.to_string(),
+                new.organisation.to_string(),
+                new.created_by.map(|id| id.to_string()),
+                new.parent.map(|id| id.to_string()),
+                &new.title,
+                new.r#type.as_str(),
+                new.channel.as_str(),
+                &new.provider,
+                &new.spec,
+                state.status.as_str(),
+                &state.state,
+                number(state.generation),
+                &state.sandbox_id,
+                &state.snapshot_id,
+                &state.reason,
+                i64::from(state.degraded),
+                maybe_millis(state.deadline_at),
+                maybe_millis(state.expires_at),
+                maybe_millis(state.paused_at),
+                maybe_millis(state.ended_at),
+                millis(new.at)
+            ]
+        )?;
+        Ok(Fence {
+            session: new.id,
+            term: 0,
+        })
+    }
+
+    pub async fn find_session(&mut self, session: Id<Session>) -> Result<Option<Record>> {
+        find(&mut self.connection(), session).await
+    }
+}
+
+impl Fenced<'_> {
+    pub async fn set_state(&mut self, state: &StateColumns) -> Result<()> {
+        const SQL: &str = "UPDATE sessions SET
+                status = $3, state = $4, generation = $5, sandbox_id = $6, snapshot_id = $7,
+                reason = $8, degraded = $9, deadline_at = $10, expires_at = $11,
+                paused_at = $12, ended_at = $13
+            WHERE id = $1 AND term = $2 AND generation <= $5
+                AND (status <> 'stopped' OR $3 = 'stopped')";
+        state.check()?;
+        let (id, term) = (self.id(), number(self.fence.term));
+        let written = changed!(
+            &mut self.connection(),
+            SQL,
+            [
+                id,
+                term,
+                state.status.as_str(),
+                &state.state,
+                number(state.generation),
+                &state.sandbox_id,
+                &state.snapshot_id,
+                &state.reason,
+                i64::from(state.degraded),
+                maybe_millis(state.deadline_at),
+                maybe_millis(state.expires_at),
+                maybe_millis(state.paused_at),
+                maybe_millis(state.ended_at)
+            ]
+        )?;
+        if written == 1 {
+            return Ok(());
+        }
+        // The fence holds, so it is one of the other two.
+        Err(Error::Forbidden {
+            rule: "a generation only rises, and who is stopped stays so".to_owned(),
+        })
+    }
+
+    /// Somebody used it.
+    pub async fn touch(&mut self, at: Timestamp) -> Result<()> {
+        const SQL: &str = "UPDATE sessions SET last_active_at = $3 WHERE id = $1 AND term = $2";
+        let (id, term) = (self.id(), number(self.fence.term));
+        let written = changed!(&mut self.connection(), SQL, [id, term, millis(at)])?;
+        self.one(written)
+    }
+
+    pub async fn set_title(&mut self, title: &str) -> Result<()> {
+        const SQL: &str = "UPDATE sessions SET title = $3 WHERE id = $1 AND term = $2";
+        within("the title", title, limits::NAME)?;
+        let (id, term) = (self.id(), number(self.fence.term));
+        let written = changed!(&mut self.connection(), SQL, [id, term, title])?;
+        self.one(written)
+    }
+
+    pub async fn set_spec(&mut self, spec: &str) -> Result<()> {
+        const SQL: &str = "UPDATE sessions SET spec = $3 WHERE id = $1 AND term = $2";
+        within("the specification", spec, limits::DOCUMENT)?;
+        let (id, term) = (self.id(), number(self.fence.term));
+        let written = changed!(&mut self.connection(), SQL, [id, term, spec])?;
+        self.one(written)
+    }
+
+    /// Hides it from listings, or, without a time, shows it again.
+    pub async fn set_archived(&mut self, at: Option<Timestamp>) -> Result<()> {
+        const SQL: &str = "UPDATE sessions SET archived_at = $3 WHERE id = $1 AND term = $2";
+        let (id, term) = (self.id(), number(self.fence.term));
+        let written = changed!(&mut self.connection(), SQL, [id, term, maybe_millis(at)])?;
+        self.one(written)
+    }
+
+    /// With its log, transcript, prompts, sandboxes, lease and jobs. Snapshots stay.
+    pub async fn delete(mut self) -> Result<()> {
+        const SQL: &str = "DELETE FROM sessions WHERE id = $1 AND term = $2";
+        let (id, term) = (self.id(), number(self.fence.term));
+        let deleted = changed!(&mut self.connection(), SQL, [id, term])?;
+        self.one(deleted)
+    }
+}
+
+impl Store {
+    pub async fn find_session(&self, session: Id<Session>) -> Result<Option<Record>> {
+        let mut reader = Reader::acquire(&self.database).await?;
+        find(&mut reader.connection(), session).await
+    }
+
+    pub async fn load_session(&self, session: Id<Session>) -> Result<Record> {
+        self.find_session(session)
+            .await?
+            .ok_or(Error::NotFound("session"))
+    }
+
+    pub async fn list_sessions(
+        &self,
+        organisation: Id<Organisation>,
+        listing: Listing,
+    ) -> Result<Vec<Record>> {
+        let sql = select!(
+            "WHERE organisation_id = $1 AND ($2 = '' OR status = $2) AND ($3 = '' OR id < $3)
+                AND (archived_at IS NOT NULL) = ($4 = 1)
+             ORDER BY id DESC LIMIT $5"
+        );
+        let mut reader = Reader::acquire(&self.database).await?;
+        let rows: Vec<Row> = on!(&mut reader.connection(), c => sqlx::query_as(sql)
+            .bind(organisation.to_string())
+            .bind(listing.status.map_or("", Status::as_str))
+            .bind(listing.before.map_or(String::new(), |id| id.to_string()))
+            .bind(i64::from(listing.archived))
+            .bind(limits::page(listing.limit))
+            .fetch_all(c)
+            .await)?;
+        rows.into_iter().map(Row::into_record).collect()
+    }
+
+    /// Sessions whose deadline has passed, the longest overdue first.
+    pub async fn overdue_sessions(&self, now: Timestamp, limit: u32) -> Result<Vec<Record>> {
+        let sql = select!("WHERE deadline_at <= $1 ORDER BY deadline_at, id LIMIT $2");
+        let mut reader = Reader::acquire(&self.database).await?;
+        let rows: Vec<Row> = on!(&mut reader.connection(), c => sqlx::query_as(sql)
+            .bind(millis(now))
+            .bind(limits::page(limit))
+            .fetch_all(c)
+            .await)?;
+        rows.into_iter().map(Row::into_record).collect()
+    }
+
+    /// Sessions in this status that nobody has used since.
+    pub async fn unused_sessions(
+        &self,
+        status: Status,
+        since: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Record>> {
+        let sql = select!(
+            "WHERE status = $1 AND last_active_at <= $2 ORDER BY last_active_at, id LIMIT $3"
+        );
+        let mut reader = Reader::acquire(&self.database).await?;
+        let rows: Vec<Row> = on!(&mut reader.connection(), c => sqlx::query_as(sql)
+            .bind(status.as_str())
+            .bind(millis(since))
+            .bind(limits::page(limit))
+            .fetch_all(c)
+            .await)?;
+        rows.into_iter().map(Row::into_record).collect()
+    }
+
+    /// Sessions that something is to be done for and nobody owns: what a process that starts takes
+    /// over. Give the last one to go on after it.
+    pub async fn abandoned_sessions(
+        &self,
+        now: Timestamp,
+        after: Option<Id<Session>>,
+        limit: u32,
+    ) -> Result<Vec<Id<Session>>> {
+        const SQL: &str = "SELECT id FROM sessions
+            WHERE id > $2
+              AND (status IN ('running', 'migrating') OR deadline_at IS NOT NULL
+                   OR (status = 'starting' AND EXISTS
+                       (SELECT 1 FROM prompts
+                        WHERE prompts.session_id = sessions.id AND prompts.status = 'queued'))
+                   OR (status = 'stopped' AND EXISTS
+                       (SELECT 1 FROM sandboxes
+                        WHERE sandboxes.session_id = sessions.id AND sandboxes.ended_at IS NULL)))
+              AND NOT EXISTS (SELECT 1 FROM leases
+                              WHERE leases.session_id = sessions.id AND leases.expires_at > $1)
+            ORDER BY id LIMIT $3";
+        let mut reader = Reader::acquire(&self.database).await?;
+        let ids: Vec<String> = on!(&mut reader.connection(), c => sqlx::query_scalar(SQL)
+            .bind(millis(now))
+            .bind(after.map_or(String::new(), |id| id.to_string()))
+            .bind(limits::page(limit))
+            .fetch_all(c)
+            .await)?;
+        ids.iter().map(|text| id(text)).collect()
+    }
+}
+
+async fn find(connection: &mut Connection<'_>, session: Id<Session>) -> Result<Option<Record>> {
+    let sql = select!("WHERE id = $1");
+    let row: Option<Row> = on!(connection, c => sqlx::query_as(sql)
+        .bind(session.to_string())
+        .fetch_optional(c)
+        .await)?;
+    row.map(Row::into_record).transpose()
+}
+
+#[derive(FromRow)]
+struct Row {
+    id: String,
+    organisation_id: String,
+    created_by: Option<String>,
+    parent_id: Option<String>,
+    title: String,
+    r#type: String,
+    channel: String,
+    provider: String,
+    spec: String,
+    status: String,
+    state: String,
+    generation: i64,
+    sandbox_id: Option<String>,
+    snapshot_id: Option<String>,
+    reason: Option<String>,
+    degraded: i64,
+    deadline_at: Option<i64>,
+    expires_at: Option<i64>,
+    paused_at: Option<i64>,
+    ended_at: Option<i64>,
+    term: i64,
+    last_seq: i64,
+    first_seq: i64,
+    created_at: i64,
+    last_active_at: i64,
+    archived_at: Option<i64>,
+}
+
+impl Row {
+    fn into_record(self) -> Result<Record> {
+        Ok(Record {
+            id: id(&self.id)?,
+            organisation: id(&self.organisation_id)?,
+            created_by: maybe_id(self.created_by.as_deref())?,
+            parent: maybe_id(self.parent_id.as_deref())?,
+            title: self.title,
+            r#type: Type::read(&self.r#type)?,
+            channel: Channel::read(&self.channel)?,
+            provider: self.provider,
+            spec: self.spec,
+            state: StateColumns {
+                status: Status::read(&self.status)?,
+                state: self.state,
+                generation: count(self.generation)?,
+                sandbox_id: self.sandbox_id,
+                snapshot_id: self.snapshot_id,
+                reason: self.reason,
+                degraded: self.degraded != 0,
+                deadline_at: maybe_time(self.deadline_at)?,
+                expires_at: maybe_time(self.expires_at)?,
+                paused_at: maybe_time(self.paused_at)?,
+                ended_at: maybe_time(self.ended_at)?,
+            },
+            term: count(self.term)?,
+            last_seq: count(self.last_seq)?,
+            first_seq: count(self.first_seq)?,
+            created_at: time(self.created_at)?,
+            last_active_at: time(self.last_active_at)?,
+            archived_at: maybe_time(self.archived_at)?,
+        })
+    }
+}
