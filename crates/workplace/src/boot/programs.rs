@@ -162,7 +162,8 @@ fn admin(place: &Place) -> String {
     format!("unix/{}", place.state.join("caddy/admin.sock"))
 }
 
-/// Ours first; then the port that was exposed, or else the first that answers of those often used.
+/// Ours first, where the token ends; then the port that was exposed, or else the first that answers
+/// of those often used.
 fn caddyfile(place: &Place) -> String {
     let admin = admin(place);
     let user = place.state.join("caddy/user.caddy");
@@ -179,7 +180,9 @@ fn caddyfile(place: &Place) -> String {
          \t\tforward_auth 127.0.0.1:{DEVTOOLS_PORT} {{\n\
          \t\t\turi /api/auth/check\n\
          \t\t}}\n\
-         \t\treverse_proxy 127.0.0.1:{EDITOR_PORT}\n\
+         \t\treverse_proxy 127.0.0.1:{EDITOR_PORT} {{\n\
+         \t\t\theader_up -Authorization\n\
+         \t\t}}\n\
          \t}}\n\
          \timport {user}\n\
          \thandle {{\n\
@@ -192,4 +195,23 @@ fn caddyfile(place: &Place) -> String {
          \t}}\n\
          }}\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lets_in_to_the_editor_does_not_reach_it() {
+        let file = caddyfile(&Place::standard());
+        let editor = file
+            .split_once(&format!("reverse_proxy 127.0.0.1:{EDITOR_PORT} {{"))
+            .expect("the editor is led to")
+            .1;
+        assert!(
+            editor
+                .trim_start()
+                .starts_with("header_up -Authorization\n")
+        );
+    }
 }
