@@ -9,6 +9,7 @@ mod configuration;
 mod crash;
 mod exec;
 mod help;
+mod hostile;
 mod moving;
 mod sandbox;
 mod story;
