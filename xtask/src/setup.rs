@@ -48,6 +48,20 @@ pub(crate) fn packages_to_test() -> Result<End> {
     }
 }
 
+/// Some tests look at things in a real browser. Not every release has it as a package, and it is no
+/// fault of the tree where it does not.
+pub(crate) fn browser() -> End {
+    if let Err(error) = packages(&[&[("chromium", "chromium")]]) {
+        println!("{error:#}");
+    }
+    match find("chromium") {
+        Some(_) => End::Passed,
+        None => End::Skipped(
+            "chromium cannot be installed here: tests in a browser prove nothing".to_owned(),
+        ),
+    }
+}
+
 /// As `nacre doctor --fix` does it: the package of that name is too old on some releases.
 fn gvisor() -> Result<End> {
     if find("runsc").is_none() {

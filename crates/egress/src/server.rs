@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use crate::proxy::Proxy;
 use crate::stream::Stream;
 
-/// How long a record may wait to be written together with others.
+/// After a write, how long records may wait to be written together.
 const WRITE_INTERVAL: Duration = Duration::from_millis(50);
 /// Told to go away at once; beyond these a connection is closed without a word.
 const TURNED_AWAY: usize = 32;
@@ -69,7 +69,7 @@ async fn accept_tcp(listener: Option<&TcpListener>) -> io::Result<Stream> {
 async fn write_log(proxy: &Proxy) {
     loop {
         proxy.log.wait().await;
-        tokio::time::sleep(WRITE_INTERVAL).await;
         proxy.log.write();
+        tokio::time::sleep(WRITE_INTERVAL).await;
     }
 }

@@ -30,6 +30,8 @@ kinds! {
     Snapshot = "snp";
     /// One start of a runner in a sandbox.
     Boot = "boot";
+    /// What a user has, whatever happens to sandboxes.
+    Session = "ses";
 }
 
 /// A typed id over a version 7 UUID: sorts by time of creation, printed `prefix_` and 26 characters of

@@ -1,4 +1,4 @@
-//! The nouns of Nacre: ids, time, sizes, secrets.
+//! The nouns of Nacre: ids, time, sizes, secrets; what a session is at and what it starts from.
 //!
 //! Everything here is pure: no files, no network, no tasks. Time and randomness come in through
 //! [`Clock`] and [`Id::new`], so that a test can be exact. Every other crate rests on this one.
@@ -17,12 +17,15 @@ mod bytes;
 mod clock;
 pub mod failpoint;
 mod id;
+mod origin;
 mod secret;
+pub mod session;
 mod snapshot;
 
 pub use bytes::{ByteCount, ByteCountError};
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use id::{Boot, Id, IdError, Kind, Sandbox, Snapshot};
+pub use id::{Boot, Id, IdError, Kind, Sandbox, Session, Snapshot};
 pub use jiff::{SignedDuration, Timestamp};
+pub use origin::{Candidates, Origin, Prebuilt};
 pub use secret::{Redactor, Secret};
 pub use snapshot::{SnapshotId, SnapshotIdError, SnapshotKind};

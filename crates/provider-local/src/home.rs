@@ -164,6 +164,13 @@ impl Home {
         )
     }
 
+    /// Held by whoever computes digests in the background; `None` when somebody does already.
+    pub(crate) fn try_digests(&self) -> Result<Option<Lock>, ProviderError> {
+        let file =
+            File::create(self.path("run/digests.lock")).doing("opening the digests' lock")?;
+        Ok(Lock::try_file(file))
+    }
+
     fn lock_layers(&self, operation: FlockOperation) -> Result<Lock, ProviderError> {
         let file = File::open(self.path("layers")).doing("opening the layers")?;
         Lock::wait(file, operation, "the layer store")

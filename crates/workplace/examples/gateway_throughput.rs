@@ -29,7 +29,7 @@ use tokio::task::{JoinSet, LocalSet};
 use wire::keys::token::{Audience, Claims};
 use wire::keys::{Key, Purpose};
 use wire::workplace::Order;
-use workplace::gateway::{Access, Gateway, Limits, Route, Settings};
+use workplace::gateway::{Access, Gateway, Limits, Origins, Route, Settings};
 
 const SIZES: [usize; 2] = [1 << 10, 64 << 10];
 const CLIENTS: [usize; 2] = [1, 16];
@@ -290,7 +290,7 @@ async fn serve_gateway(listener: TcpListener, backend: u16) {
     let gateway = Gateway::new(Settings {
         access: Access::of(&order()),
         routes: vec![Route::editor(backend)],
-        origins: Vec::new(),
+        origins: Origins::default(),
         clock: Arc::new(SystemClock),
         limits: Limits::usual(),
         log: Rc::new(|_| ()),

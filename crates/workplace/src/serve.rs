@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,8 +12,6 @@ use agent::configuration::PermissionPolicy;
 use agent::dial::Tcp;
 use agent::opencode::{Connected, HEALTH_LIMIT, Settings};
 use base64::Engine as _;
-use bytes::Bytes;
-use hyper::{Method, Response};
 use model::{Clock, Secret, SystemClock};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -24,7 +21,7 @@ use wire::keys;
 use wire::link::{AgentConfig, Boot, Content, ErrorFrame, FromHub, FromRunner};
 use wire::workplace::{
     AGENT_PORT, DESKTOP_PORT, DEVTOOLS_PORT, EDITOR_PORT, GATEWAY_PORT, GIT_PORT, MODEL_PORT,
-    Order, TOOLS_PORT,
+    Order, PREVIEW_PORT, TOOLS_PORT,
 };
 
 use crate::agent_process::{Keeper, State};
@@ -33,15 +30,15 @@ use crate::command::{exec_as, run};
 use crate::devtools::{self, Others, Token, Tools};
 use crate::doors;
 use crate::files::Files;
-use crate::gateway::{Access, Gateway, Handler, Limits, Notice, Route, Socket};
+use crate::gateway::{Access, Gateway, Limits, Notice, Origins, Route, Socket};
 use crate::hands::{Hands, HandsError};
 use crate::inside;
 use crate::link::{self, Handle, Hears};
 use crate::place::Place;
-use crate::terminal::{Terminals, serve_ttyd};
 use crate::tools::{self as agent_tools, Bench};
 use crate::tunnels::Tunnels;
 use crate::turns::{Marks, Turns};
+use crate::wiring::Screen;
 
 /// Of [`wire::workplace::USER`], in every base.
 const USER_ID: u32 = 1000;
@@ -100,16 +97,17 @@ pub async fn serve(hands: Hands, order: Order) -> Result<Infallible, ServeError>
     let password = random();
     let (told_password, agent_password) = watch::channel(Some(password.clone()));
 
+    let origins = Origins::default();
     let gateway = Gateway::new(crate::gateway::Settings {
         access: Access::of(&order),
         routes: routes(
-            &tools.terminals,
+            Screen::new(&tools.terminals, &origins),
             &tunnels,
             agent_password,
             link.as_ref(),
             &mut tasks,
         ),
-        origins: Vec::new(),
+        origins: origins.clone(),
         clock: Arc::clone(&clock),
         limits: Limits::usual(),
         log: Rc::new(|notice: Notice| tracing::info!("{notice}")),
@@ -141,7 +139,7 @@ pub async fn serve(hands: Hands, order: Order) -> Result<Infallible, ServeError>
         link: link.clone(),
     };
     if let (Some(link), Some(hears)) = (link, hears) {
-        let office = Office::new(site, bench, link, &mut tasks);
+        let office = Office::new(site, bench, link, origins, &mut tasks);
         tasks.spawn_local(office.run(hears));
     }
     // Whoever is shown the agent may ask for its password for as long as we live.
@@ -211,7 +209,7 @@ fn random() -> Secret {
 }
 
 fn routes(
-    terminals: &Terminals,
+    screen: Screen,
     tunnels: &Tunnels,
     password: watch::Receiver<Option<Secret>>,
     link: Option<&Handle>,
@@ -220,9 +218,10 @@ fn routes(
     let mut routes = vec![
         Route::editor(EDITOR_PORT),
         Route::desktop(DESKTOP_PORT),
-        Route::terminal(Rc::new(Screen(terminals.clone()))),
+        Route::terminal(Rc::new(screen)),
         Route::agent(AGENT_PORT, password),
         Route::tunnels(tunnels.clone()),
+        Route::preview(PREVIEW_PORT),
     ];
     if let Some(link) = link {
         let (sockets, mut come) = mpsc::channel::<Socket>(1);
@@ -239,32 +238,12 @@ fn routes(
     routes
 }
 
-/// A terminal behind `/ttyd`.
-#[derive(Debug)]
-struct Screen(Terminals);
-
-impl Handler for Screen {
-    fn protocol(&self) -> &'static str {
-        "tty"
-    }
-
-    fn answer(&self, _: &Method, _: &str) -> Response<Bytes> {
-        Response::new(Bytes::from_static(
-            b"a terminal is here: open a WebSocket with the sub-protocol tty\n",
-        ))
-    }
-
-    fn serve(&self, socket: Socket) -> Pin<Box<dyn Future<Output = ()>>> {
-        let terminals = self.0.clone();
-        Box::pin(async move { serve_ttyd(&terminals, "main", socket.stream).await })
-    }
-}
-
 /// What the hub talks to.
 struct Office {
     site: Site,
     bench: Bench,
     link: Handle,
+    origins: Origins,
     turns: Turns,
     configurations: watch::Sender<Option<Configuration>>,
     agent: watch::Receiver<State>,
@@ -275,7 +254,13 @@ struct Office {
 }
 
 impl Office {
-    fn new(site: Site, bench: Bench, link: Handle, tasks: &mut JoinSet<()>) -> Self {
+    fn new(
+        site: Site,
+        bench: Bench,
+        link: Handle,
+        origins: Origins,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
         let (configurations, wanted) = watch::channel(None);
         let (state, agent) = watch::channel(State::Starting);
         let (connect, connected) = mpsc::channel(1);
@@ -312,6 +297,7 @@ impl Office {
             site,
             bench,
             link,
+            origins,
             configurations,
             agent,
             connected,
@@ -390,6 +376,7 @@ impl Office {
 
     /// The same again changes nothing; it comes with every connection.
     fn init(&self, boot: Boot, work: &mut JoinSet<()>) {
+        self.allow(&boot.origins, work);
         let before = self.boot.replace(Some(boot.clone()));
         if let Some(before) = before {
             let agent = (before.agent != boot.agent).then(|| boot.agent.clone());
@@ -429,6 +416,26 @@ impl Office {
             };
             let _ = link.say(status).await;
             site.additional(&boot, &phases).await;
+        });
+    }
+
+    /// Whose pages are as good as ours. What is no origin lets nobody in, and is said.
+    fn allow(&self, origins: &[String], work: &mut JoinSet<()>) {
+        let refused = self.origins.set(origins);
+        if refused.is_empty() {
+            return;
+        }
+        let error = ErrorFrame {
+            code: "bad_origin".to_owned(),
+            message: format!("not an origin: {}", refused.join(", ")),
+            prompt_id: None,
+            channel: None,
+            request_id: None,
+            frame: Some("init".to_owned()),
+        };
+        let link = self.link.clone();
+        work.spawn_local(async move {
+            let _ = link.say(FromRunner::Error(error)).await;
         });
     }
 

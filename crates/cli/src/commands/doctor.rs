@@ -16,6 +16,9 @@ pub(crate) struct Arguments {
     /// Put right what can be: packages, directories, kernel modules, mounts, settings
     #[arg(long)]
     fix: bool,
+    /// Look at and put right only this, by its name in the list; may be given several times
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
 }
 
 pub(crate) fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, CommandError> {
@@ -26,14 +29,14 @@ pub(crate) fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, CommandE
             .hint("run `sudo nacre doctor --fix`; without `--fix` anyone may look"));
     }
     let progress = app.output.progress("looking at this machine");
-    let mut findings = examine(&config.local, &around);
+    let mut findings = chosen(examine(&config.local, &around), &arguments.only)?;
     drop(progress);
     let mut fixed = Vec::new();
     if arguments.fix {
         fixed = fix(app, &findings);
         if !fixed.is_empty() {
             config = config::load()?;
-            findings = examine(&config.local, &around);
+            findings = chosen(examine(&config.local, &around), &arguments.only)?;
         }
     }
     let ok = missing(&findings) == 0;
@@ -46,6 +49,22 @@ pub(crate) fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, CommandE
     } else {
         ExitCode::from(Kind::Failed.exit_code())
     })
+}
+
+fn chosen(findings: Vec<Finding>, names: &[String]) -> Result<Vec<Finding>, CommandError> {
+    if names.is_empty() {
+        return Ok(findings);
+    }
+    let known: Vec<&str> = findings.iter().map(|finding| finding.name).collect();
+    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        let known = known.join(", ");
+        let message = format!("the doctor does not look at `{unknown}`");
+        return Err(CommandError::new(Kind::Usage, message).hint(format!("it looks at: {known}")));
+    }
+    Ok(findings
+        .into_iter()
+        .filter(|finding| names.iter().any(|name| name == finding.name))
+        .collect())
 }
 
 /// Does what it can, shows each while it does it, and names what worked.

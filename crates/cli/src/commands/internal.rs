@@ -3,42 +3,40 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::{ExitCode, Stdio};
 
-use model::SnapshotId;
-
 use crate::app::App;
 use crate::config;
 use crate::error::CommandError;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Compute a snapshot's digest
-    Digest { snapshot: SnapshotId },
+    /// Compute the digests that are missing
+    Digests,
 }
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
     match command {
-        Command::Digest { snapshot } => {
+        Command::Digests => {
             // Nobody waits for this, and sandboxes want the machine.
             let _ = rustix::process::nice(10);
-            app.engine()?.local.digest_snapshot(&snapshot).await?;
+            app.engine()?.local.digest_missing().await?;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-/// Starts computing a digest, which goes on after this process ends. A digest that is not
+/// Starts computing digests, which goes on after this process ends. A digest that is not
 /// computed now is computed when somebody asks for it, so that a failure here is only logged.
-pub(crate) fn digest_in_background(snapshot: &SnapshotId) {
-    if let Err(error) = start_digest(snapshot) {
-        tracing::warn!(%snapshot, error = %error.chain().join(": "), "cannot start computing the digest");
+pub(crate) fn digest_in_background() {
+    if let Err(error) = start_digests() {
+        tracing::warn!(error = %error.chain().join(": "), "cannot start computing digests");
     }
 }
 
-fn start_digest(snapshot: &SnapshotId) -> Result<(), CommandError> {
+fn start_digests() -> Result<(), CommandError> {
     let config = config::load()?;
     let mut command = std::process::Command::new(std::env::current_exe()?);
     command
-        .args(["internal", "digest", &snapshot.to_string()])
+        .args(["internal", "digests"])
         .env("NACRE_HOME", &config.local.home)
         // A directory that somebody may want to unmount.
         .current_dir("/")

@@ -5,8 +5,10 @@
 mod bad_input;
 mod based;
 mod bench;
+mod browser;
 mod configuration;
 mod crash;
+mod doctor;
 mod exec;
 mod help;
 mod hostile;
@@ -15,6 +17,8 @@ mod sandbox;
 mod story;
 mod tools;
 mod usage;
+mod workbench;
+mod workplace;
 mod world;
 
 use std::ffi::OsStr;

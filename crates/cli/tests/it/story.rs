@@ -46,8 +46,7 @@ impl<'a> Story<'a> {
         with: impl FnOnce(SandboxSpec) -> SandboxSpec,
     ) -> Self {
         let local = Local::open(&Config::at(based.nacre.home.path())).unwrap();
-        let base = local.base().unwrap().expect("a base was built");
-        let spec = with(spec(Origin::Snapshot(base), 1, forwards));
+        let spec = with(spec(Origin::Snapshot(based.base.clone()), 1, forwards));
         Self::of(based, local, Hub::new(SESSION, 1), &spec).await
     }
 

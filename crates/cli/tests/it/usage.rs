@@ -65,7 +65,7 @@ fn wrong_usage_ends_with_two() {
         &["sandbox", "ssh", "x", "--user", "-oProxyCommand=true"],
         &["snapshot", "rm"],
         &["completions", "cmd.exe"],
-        &["internal", "digest", "snp_1"],
+        &["internal", "digests", "snp_1"],
     ];
     for arguments in cases {
         let ran = nacre.run(*arguments);

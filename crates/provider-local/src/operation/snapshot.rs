@@ -1,4 +1,5 @@
-use std::time::Instant;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use model::{Id, Snapshot, SnapshotId};
 use provider::{ProviderError, Receipt, SandboxId, SandboxState};
@@ -15,6 +16,11 @@ use crate::record::{Record, State};
 use crate::snapshot::{Digest, SnapshotRecord, disk_id};
 use crate::timing::millis;
 use crate::{disk, merged, tree};
+
+/// How often everything is written back at most before a sandbox is made to stand still, and how
+/// long the last of it takes where nobody else writes.
+const SETTLING: u32 = 4;
+const SETTLED: Duration = Duration::from_millis(5);
 
 /// A copy of a living sandbox's upper.
 #[derive(Debug)]
@@ -99,7 +105,7 @@ impl Engine {
         let place = layer::directory(&self.home, layer);
         let disk = self.home.sandbox(id).join("disk");
         if keeper.is_some() && disk::shares_blocks(&disk) {
-            self.sync()?;
+            self.settle()?;
         }
         let frozen = Instant::now();
         if let Some(keeper) = &keeper {
@@ -126,6 +132,19 @@ impl Engine {
             frozen_ms,
             _lock: lock,
         })
+    }
+
+    /// Writes back until little is left to write. A commit takes along what everybody on the file
+    /// system changed, so that the one within the freeze is short only right after a short one.
+    fn settle(&self) -> Result<(), ProviderError> {
+        for _ in 0..SETTLING {
+            let started = Instant::now();
+            self.sync()?;
+            if started.elapsed() < SETTLED {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Under the lock that every change of a snapshot's record takes, so that of two with one name
@@ -188,6 +207,40 @@ impl Engine {
             record.save(&self.home)?;
             return Ok(record);
         }
+    }
+
+    /// Computes every digest that is missing, one after the other, unless another process is at
+    /// it: many snapshots in a row must not take the machine from the sandboxes.
+    pub(crate) fn digest_missing(&self) -> Result<(), ProviderError> {
+        let mut tried = HashSet::new();
+        loop {
+            let Some(lock) = self.home.try_digests()? else {
+                return Ok(());
+            };
+            while let Some(id) = self.next_undigested(&tried)? {
+                if let Err(error) = self.digest(&id) {
+                    tracing::warn!(snapshot = %id, %error, "cannot compute the digest");
+                }
+                tried.insert(id);
+            }
+            drop(lock);
+            // One made after our last look found the lock taken and left it to us.
+            if self.next_undigested(&tried)?.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn next_undigested(
+        &self,
+        tried: &HashSet<SnapshotId>,
+    ) -> Result<Option<SnapshotId>, ProviderError> {
+        let missing = SnapshotRecord::readable(&self.home)?
+            .into_iter()
+            .filter(|record| record.digest.is_none() && !tried.contains(&record.id));
+        Ok(missing
+            .min_by_key(|record| record.created_at)
+            .map(|record| record.id))
     }
 
     /// Reads everything; on the way each layer gets its manifest, if it has none.

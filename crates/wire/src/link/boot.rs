@@ -35,6 +35,10 @@ pub struct Boot {
     /// Dependencies are installed: services may be started by themselves.
     #[serde(default)]
     pub has_deps: bool,
+    /// Whose pages may open sockets and change things at the gateway, and show its own in a frame,
+    /// beside those of the gateway's own host: `https://host:port`.
+    #[serde(default)]
+    pub origins: Vec<String>,
     /// The agent's conversation of each channel, as far as the hub knows.
     #[serde(default)]
     pub agent_sessions: BTreeMap<String, String>,

@@ -63,6 +63,7 @@ impl Programs {
             format!(
                 "exec code-server --auth none --bind-addr 127.0.0.1:{EDITOR_PORT} \
                  --disable-telemetry --disable-update-check --disable-workspace-trust \
+                 --disable-getting-started-override \
                  --app-name Nacre --welcome-text 'A workspace in a sandbox.' {workspace}"
             ),
         )
@@ -71,10 +72,11 @@ impl Programs {
     /// A screen, its windows, and the way to look at it.
     pub(super) async fn desktop(&self) -> Result<(), String> {
         self.need("Xvfb").await?;
-        // A restored disk may hold the locks of a screen that is gone.
+        // A restored disk may hold the locks of a screen that is gone; and where the directory is
+        // missing, a server that is not root makes no socket that the others could wait for.
         self.keep(
             "screen",
-            "rm -f /tmp/.X99-lock /tmp/.X11-unix/X99; exec Xvfb :99 -screen 0 1920x1080x24 -nolisten tcp"
+            "rm -f /tmp/.X99-lock /tmp/.X11-unix/X99; mkdir -p -m 1777 /tmp/.X11-unix; exec Xvfb :99 -screen 0 1920x1080x24 -nolisten tcp"
                 .to_owned(),
         )?;
         self.keep("windows", format!("{DISPLAY} exec fluxbox"))?;
@@ -162,8 +164,9 @@ fn admin(place: &Place) -> String {
     format!("unix/{}", place.state.join("caddy/admin.sock"))
 }
 
-/// Ours first, where the token ends; then the port that was exposed, or else the first that answers
-/// of those often used.
+/// On loopback: from outside it is reached through the gateway. Ours first, and for whoever has the
+/// dev tools' token; then the port that was exposed, or else the first that answers of those often
+/// used, on whichever of the two loopback addresses it listens.
 fn caddyfile(place: &Place) -> String {
     let admin = admin(place);
     let user = place.state.join("caddy/user.caddy");
@@ -172,21 +175,29 @@ fn caddyfile(place: &Place) -> String {
          \tadmin {admin}\n\
          \tauto_https off\n\
          }}\n\
+         (ours) {{\n\
+         \tforward_auth 127.0.0.1:{DEVTOOLS_PORT} {{\n\
+         \t\turi /api/auth/check\n\
+         \t}}\n\
+         }}\n\
          :{PREVIEW_PORT} {{\n\
+         \tbind 127.0.0.1\n\
          \thandle_path /_nacre/mcp/* {{\n\
+         \t\timport ours\n\
          \t\treverse_proxy 127.0.0.1:{DEVTOOLS_PORT}\n\
          \t}}\n\
          \thandle_path /_nacre/vscode/* {{\n\
-         \t\tforward_auth 127.0.0.1:{DEVTOOLS_PORT} {{\n\
-         \t\t\turi /api/auth/check\n\
-         \t\t}}\n\
+         \t\timport ours\n\
          \t\treverse_proxy 127.0.0.1:{EDITOR_PORT} {{\n\
          \t\t\theader_up -Authorization\n\
          \t\t}}\n\
          \t}}\n\
+         \thandle /_nacre/* {{\n\
+         \t\trespond 404\n\
+         \t}}\n\
          \timport {user}\n\
          \thandle {{\n\
-         \t\treverse_proxy 127.0.0.1:3000 127.0.0.1:5173 127.0.0.1:8000 127.0.0.1:4321 {{\n\
+         \t\treverse_proxy localhost:3000 localhost:5173 localhost:8000 localhost:4321 {{\n\
          \t\t\tlb_policy first\n\
          \t\t\tlb_try_duration 1s\n\
          \t\t\tlb_try_interval 100ms\n\

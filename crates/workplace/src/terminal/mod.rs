@@ -10,6 +10,7 @@
 //! screen anew, so that nobody is ever buffered for.
 
 mod modes;
+mod page;
 mod plain;
 mod ring;
 mod silence;
@@ -34,6 +35,7 @@ use crate::command::{exec_as, run};
 use crate::hands::{Hands, HandsError, Said, Writer};
 use crate::place::Place;
 
+pub use page::answer as page;
 pub use plain::serve as serve_plain;
 pub use ttyd::{SUBPROTOCOL as TTYD_SUBPROTOCOL, serve as serve_ttyd};
 

@@ -88,8 +88,8 @@ pub(super) async fn snapshot(app: &App, arguments: &SnapshotArguments) -> Result
 
 /// The receipt says what is known at once; a digest takes as long as reading every file.
 fn print_receipt(app: &App, receipt: &Receipt) -> Result<(), CommandError> {
-    if let (Some(snapshot), None) = (&receipt.snapshot, &receipt.digest) {
-        digest_in_background(snapshot);
+    if receipt.snapshot.is_some() && receipt.digest.is_none() {
+        digest_in_background();
     }
     app.output.result(receipt, || {
         let snapshot = receipt

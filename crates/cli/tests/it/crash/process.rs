@@ -91,11 +91,14 @@ pub(super) fn running_from(directory: &str) -> Vec<Process> {
     })
 }
 
-/// Every process with this text among its arguments.
-pub(super) fn running_with(text: &str) -> Vec<Process> {
+/// Every process that computes digests in the background, in this home.
+pub(super) fn digesting(home: &str) -> Vec<Process> {
     running(|pid| {
-        fs_err::read(format!("/proc/{pid}/cmdline"))
-            .is_ok_and(|line| String::from_utf8_lossy(&line).contains(text))
+        let says = |file, text: &str| {
+            fs_err::read(format!("/proc/{pid}/{file}"))
+                .is_ok_and(|line| String::from_utf8_lossy(&line).contains(text))
+        };
+        says("cmdline", "digests") && says("environ", home)
     })
 }
 

@@ -1,6 +1,6 @@
 //! The same thing done twice, one after the other and at once.
 
-use super::process::{running_with, wait_within, within};
+use super::process::{digesting, wait_within, within};
 use super::stage::{PATIENCE, Stage};
 use crate::Ran;
 use crate::world::{World, text};
@@ -142,7 +142,7 @@ fn a_removed_snapshot_does_not_come_back_when_its_digest_is_done() {
         let snapshot = text(&stage.ok(&["sandbox", "snapshot", &stage.bystander])["snapshot"]);
         // Several at once, so that some end beside the removal.
         let mut digests: Vec<_> = (0..6)
-            .map(|_| stage.spawn(None, &["internal", "digest", &snapshot]))
+            .map(|_| stage.spawn(None, &["snapshot", "show", &snapshot, "--wait"]))
             .collect();
         within("the first has its digest", PATIENCE, || {
             digests
@@ -154,7 +154,7 @@ fn a_removed_snapshot_does_not_come_back_when_its_digest_is_done() {
             assert!(wait_within(digest, PATIENCE).is_some(), "a digest hangs");
         }
         within("nobody computes its digest", PATIENCE, || {
-            running_with(&snapshot).is_empty()
+            digesting(stage.world.nacre.home.path().as_str()).is_empty()
         });
         assert!(
             stage.snapshots().is_empty(),
@@ -162,4 +162,25 @@ fn a_removed_snapshot_does_not_come_back_when_its_digest_is_done() {
         );
     }
     stage.is_sound("after the removals");
+}
+
+#[test]
+fn digests_left_to_one_that_is_busy_are_computed_by_the_next() {
+    let stage = Stage::new();
+    let home = stage.world.nacre.home.path();
+    let busy = fs_err::File::create(home.join("run/digests.lock")).unwrap();
+    rustix::fs::flock(&busy, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let take = || text(&stage.ok(&["sandbox", "snapshot", &stage.bystander])["snapshot"]);
+    let mut taken: Vec<String> = (0..3).map(|_| take()).collect();
+    within("nobody computes a digest", PATIENCE, || {
+        digesting(home.as_str()).is_empty()
+    });
+    let has_digest =
+        |snapshot: &String| stage.ok(&["snapshot", "show", snapshot])["digest"].is_string();
+    assert!(!taken.iter().any(has_digest), "computed beside another");
+    drop(busy);
+    taken.push(take());
+    within("all have their digests", PATIENCE, || {
+        taken.iter().all(has_digest)
+    });
 }
