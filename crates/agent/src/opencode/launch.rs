@@ -41,6 +41,10 @@ pub fn launch(configuration: &Configuration) -> Launch {
     files.extend(seed(directory));
     files.extend(seed(&global));
     files.push(File {
+        path: format!("{directory}/plugins/guard.js"),
+        content: FileContent::Text(guard_plugin(directory)),
+    });
+    files.push(File {
         path: format!("{directory}/plugins/author.js"),
         content: FileContent::Text(author_plugin()),
     });
@@ -234,6 +238,25 @@ fn seed(directory: &str) -> [File; 3] {
         file("package-lock.json", FileContent::Json(lock)),
         file("node_modules", FileContent::Directory),
     ]
+}
+
+/// Of the two ways in which it reads configuration, one does not know
+/// `OPENCODE_DISABLE_PROJECT_CONFIG`: with the first prompt it imports what the repository names as
+/// plugins. This is loaded before, and leaves nothing to import but what is ours and its own.
+fn guard_plugin(directory: &str) -> String {
+    const GUARD: &str = r#"const ours = DIRECTORY.replace(/[^\w/-]/g, "\\$&")
+Bun.plugin({
+  name: "guard",
+  setup(build) {
+    build.onLoad({ filter: new RegExp(`^(?!${ours}|/\\$bunfs/)`) }, ({ path }) => ({
+      contents: `throw new Error(${JSON.stringify(path + " is not loaded")})`,
+      loader: "js",
+    }))
+  },
+})
+export const Guard = async () => ({})
+"#;
+    GUARD.replace("DIRECTORY", &json!(format!("{directory}/")).to_string())
 }
 
 /// A call over MCP does not say whose it is. This adds the session to the arguments.

@@ -11,6 +11,7 @@ mod crash;
 mod doctor;
 mod exec;
 mod help;
+mod hostile;
 mod moving;
 mod sandbox;
 mod ssh;

@@ -66,7 +66,9 @@ impl Site {
         agent: &mut watch::Receiver<State>,
     ) -> Result<(), Stopped> {
         self.git.set(workspace::settings(boot));
-        phases.run("git", workspace::identity(self, boot)).await?;
+        // What the agent has made of its own configuration must not keep it from working again; ours
+        // goes with each command.
+        phases.try_to("git", workspace::identity(self, boot)).await;
         let cloned = phases
             .run("workspace", workspace::bring(self, boot, phases))
             .await?;

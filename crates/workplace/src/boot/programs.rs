@@ -226,3 +226,22 @@ fn caddyfile(place: &Place) -> String {
          }}\n"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lets_in_to_the_editor_does_not_reach_it() {
+        let file = caddyfile(&Place::standard());
+        let editor = file
+            .split_once(&format!("reverse_proxy 127.0.0.1:{EDITOR_PORT} {{"))
+            .expect("the editor is led to")
+            .1;
+        assert!(
+            editor
+                .trim_start()
+                .starts_with("header_up -Authorization\n")
+        );
+    }
+}

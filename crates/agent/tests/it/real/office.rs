@@ -13,7 +13,7 @@ use agent::configuration::{
     ToolServer,
 };
 use agent::dial::{Dial, Stream, Tcp};
-use agent::event::{Event, Happening, Reason};
+use agent::event::{Content, Event, Happening, Reason, ToolState};
 use agent::opencode::{self, Connected, Memory, OpenCode, Settings};
 use agent::{Accepted, Agent as _, ChannelKey, Prompt, Refused};
 use async_trait::async_trait;
@@ -160,6 +160,22 @@ impl Office {
         self.until_done().await
     }
 
+    /// Until a tool runs that goes on for long.
+    pub(crate) async fn start_to_sleep(&mut self) {
+        self.start(
+            r#"!!{"tool": "bash", "input": {"command": "sleep 60", "description": "wait"}}"#,
+        )
+        .await;
+        self.until(|event| match &event.happening {
+            Happening::PartWhole {
+                content: Content::Tool(tool),
+                ..
+            } if tool.state == ToolState::Running => Some(()),
+            _ => None,
+        })
+        .await;
+    }
+
     fn placed(&self, text: &str) -> String {
         let workspace = self.directory.path().join("workspace");
         text.replace("WORKSPACE", workspace.as_str())
@@ -214,6 +230,12 @@ impl Office {
         self.agent.process_ended("restarted".to_owned()).await;
         self.launch().await;
         self.agent.process_started().await;
+    }
+
+    pub(crate) fn put(&self, name: &str, content: &str) {
+        let path = self.directory.path().join("workspace").join(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, self.placed(content)).unwrap();
     }
 
     pub(crate) fn file(&self, name: &str) -> String {
