@@ -366,38 +366,8 @@ async fn an_agent_works_on_a_repository_and_goes_on_from_a_snapshot() {
     assert!(matches!(end, FromRunner::Canceled { .. }), "{end:?}");
     assert_eq!(story.sh("pgrep -f '^sleep 600' || true").await, "");
 
-    // The hub dies in the middle of an answer and has all of it when it is back.
-    let words = "word ".repeat(60);
-    let long = format!("!!{{\"text\": \"{}\", \"delay_ms\": 20}}", words.trim());
-    let cut = async {
-        story
-            .heard("a beginning", |frame| {
-                matches!(frame, FromRunner::Message { prompt_id: Some(id), .. } if id == "p4")
-            })
-            .await;
-        story.hub.die_and_come_back();
-    };
-    let (end, ()) = tokio::join!(story.prompt("p4", &long, &[]), cut);
-    assert!(matches!(end, FromRunner::Complete { .. }), "{end:?}");
-    assert_eq!(story.answer("p4"), words.trim());
-
-    // What it serves is seen in the preview.
-    let shown = story
-        .sh(
-            "nacre services start --name web --command 'python3 -m http.server 3000' >/dev/null && \
-             nacre services expose 3000 >/dev/null && \
-             for i in $(seq 300); do \
-               curl -sf -o /dev/null http://127.0.0.1:20000/ && echo shown && exit 0; sleep 0.1; \
-             done; exit 1",
-        )
-        .await;
-    assert_eq!(shown, "shown\n");
-    story
-        .heard(
-            "that somebody looked",
-            |frame| matches!(frame, FromRunner::Activity { uses } if uses.contains(&Use::Request)),
-        )
-        .await;
+    is_whole_after_its_hub_died(&story).await;
+    is_seen_in_the_preview(&story).await;
 
     // Stopped, started from the snapshot: the conversation goes on.
     let asked = requests.count();
@@ -433,4 +403,40 @@ async fn an_agent_works_on_a_repository_and_goes_on_from_a_snapshot() {
     );
     assert_eq!(story.sh("cat ~/workspace/pearl/layers").await, "nacre\n");
     story.end().await;
+}
+
+/// The hub dies in the middle of an answer and has all of it when it is back.
+async fn is_whole_after_its_hub_died(story: &Story<'_>) {
+    let words = "word ".repeat(60);
+    let long = format!("!!{{\"text\": \"{}\", \"delay_ms\": 20}}", words.trim());
+    let cut = async {
+        story
+            .heard("a beginning", |frame| {
+                matches!(frame, FromRunner::Message { prompt_id: Some(id), .. } if id == "p4")
+            })
+            .await;
+        story.hub.die_and_come_back();
+    };
+    let (end, ()) = tokio::join!(story.prompt("p4", &long, &[]), cut);
+    assert!(matches!(end, FromRunner::Complete { .. }), "{end:?}");
+    assert_eq!(story.answer("p4"), words.trim());
+}
+
+async fn is_seen_in_the_preview(story: &Story<'_>) {
+    let shown = story
+        .sh(
+            "nacre services start --name web --command 'python3 -m http.server 3000' >/dev/null && \
+             nacre services expose 3000 >/dev/null && \
+             for i in $(seq 300); do \
+               curl -sf -o /dev/null http://127.0.0.1:20000/ && echo shown && exit 0; sleep 0.1; \
+             done; exit 1",
+        )
+        .await;
+    assert_eq!(shown, "shown\n");
+    story
+        .heard(
+            "that somebody looked",
+            |frame| matches!(frame, FromRunner::Activity { uses } if uses.contains(&Use::Request)),
+        )
+        .await;
 }

@@ -104,14 +104,13 @@ impl Job<Desk> for Task {
         let _leaves = desk.enters(&self.key, self.number);
         let told = format!("{} {} #{}", self.key, self.number, context.attempt);
         match self.how {
-            How::Well => {}
             How::Retry => return Err(JobError::retry(anyhow::anyhow!("not today").context("no"))),
             How::GiveUp => return Err(JobError::give_up("never")),
             How::Panic => panic!("oh"),
             How::Retries(times) if context.attempt <= times => {
                 return Err(JobError::retry("not yet"));
             }
-            How::Retries(_) => {}
+            How::Well | How::Retries(_) => {}
             How::Wait => desk.go_on.notified().await,
             How::UntilShutdown => {
                 context.shutdown.cancelled().await;

@@ -219,16 +219,12 @@ async fn a_worker_that_lost_its_lease_stops_and_is_not_heard() {
     let now = office.clock.now();
     until("it is lost", async || {
         let lost = office.store.lost_jobs(office.clock.now()).await.unwrap();
-        match lost.first() {
-            Some(lost) => {
-                let heard = office.store.requeue_job(lost, now).await.unwrap();
-                heard == store::jobs::Heard::Yes
-            }
-            None => {
-                office.advance(3600);
-                false
-            }
+        if let Some(lost) = lost.first() {
+            let heard = office.store.requeue_job(lost, now).await.unwrap();
+            return heard == store::jobs::Heard::Yes;
         }
+        office.advance(3600);
+        false
     })
     .await;
     // It is run again, by the same worker perhaps, and the first run ended before long.
