@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // Asked now: a build script that was built in another copy of the sources would name that copy.
+    let workspace = PathBuf::from(var("CARGO_MANIFEST_DIR")).join("../..");
     for path in [
         "crates/egress",
         "crates/keeper",

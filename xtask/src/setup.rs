@@ -24,6 +24,7 @@ const TEST: &[(&str, &str)] = &[
     ("setfattr", "attr"),
     ("mkfs.xfs", "xfsprogs"),
     ("sudo", "sudo"),
+    ("pg_ctlcluster", "postgresql"),
 ];
 
 const INSTALL_RUNSC: &str = "crates/provider-local/src/doctor/install-runsc.sh";
@@ -45,6 +46,20 @@ pub(crate) fn packages_to_test() -> Result<End> {
     match packages(&[BUILD, USE, TEST])? {
         End::Passed => gvisor(),
         noted => Ok(noted),
+    }
+}
+
+/// Some tests look at things in a real browser. Not every release has it as a package, and it is no
+/// fault of the tree where it does not.
+pub(crate) fn browser() -> End {
+    if let Err(error) = packages(&[&[("chromium", "chromium")]]) {
+        println!("{error:#}");
+    }
+    match find("chromium") {
+        Some(_) => End::Passed,
+        None => End::Skipped(
+            "chromium cannot be installed here: tests in a browser prove nothing".to_owned(),
+        ),
     }
 }
 

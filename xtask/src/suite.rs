@@ -17,6 +17,7 @@ pub(crate) fn test() -> bool {
     if prepare(&mut report) {
         check(&mut report);
         report.step("the real agent", opencode::fetch);
+        report.step("a real browser", || Ok(setup::browser()));
         // Nothing below means anything for a tree that does not build.
         if report.step("build", || {
             ran("cargo nextest run --workspace --all-features --no-run")

@@ -6,6 +6,7 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::channel::ChannelKey;
+use crate::configuration::PermissionPolicy;
 use crate::event::{ChangedFile, TurnError};
 use crate::event::{
     Content, Mark, Part, Permission, PermissionId, Question, QuestionId, SessionRef, Status, Turn,
@@ -55,10 +56,17 @@ pub trait Agent: fmt::Debug + Send + Sync {
     /// Drops the channel's conversation and begins another.
     async fn new_session(&self, channel: ChannelKey) -> Result<SessionRef, Failed>;
 
+    /// The channel's conversation from before, for whoever reverts before anybody prompts. One that
+    /// the channel has already is kept.
+    async fn remember(&self, channel: ChannelKey, session: SessionRef);
+
     async fn models(&self) -> Result<Vec<ModelInfo>, Failed>;
 
     /// What is open now, whole: for somebody who begins to listen.
     async fn held(&self) -> Result<Vec<Held>, Failed>;
+
+    /// How its permissions are decided from now on.
+    async fn decide_by(&self, policy: PermissionPolicy);
 
     /// The agent's process is up, at the place that was dialled before. Its sessions are looked at
     /// again before they are used.
@@ -184,6 +192,8 @@ pub struct FileDiff {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModelInfo {
     pub model: ModelName,
+    /// As people call its provider.
+    pub provider_name: String,
     pub name: String,
     pub context: Option<u64>,
     pub output: Option<u64>,

@@ -41,6 +41,19 @@ pub struct Configuration {
     pub own_settings: Value,
 }
 
+impl Configuration {
+    /// Who decides what the agent asks: nobody has to be there when it asks for nothing.
+    pub fn decides(&self) -> PermissionPolicy {
+        let rules = self.own_settings["permission"].as_object();
+        let asks = rules.is_some_and(|rules| rules.values().any(|rule| rule == "ask"));
+        if asks {
+            PermissionPolicy::Ask
+        } else {
+            self.permissions
+        }
+    }
+}
+
 /// A place that answers for models: the model door.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provider {

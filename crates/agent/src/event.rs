@@ -106,6 +106,11 @@ pub enum Happening {
         turn: Id<Turn>,
         part: Id<Part>,
     },
+    /// What the answers to a prompt cost, those that failed too. Just before the end of the turn.
+    Used {
+        prompt: PromptId,
+        by: Vec<UsedBy>,
+    },
     TurnDone {
         turn: Id<Turn>,
         prompt: PromptId,
@@ -238,6 +243,15 @@ pub struct Tried {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelName>,
     pub failure: Failure,
+}
+
+/// One answer of the agent's, and what it took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UsedBy {
+    /// The agent's own name of it.
+    pub message: String,
+    pub model: Option<ModelName>,
+    pub usage: Usage,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

@@ -52,6 +52,44 @@ pub struct Author {
     pub name: String,
     pub mail: Option<String>,
     pub user: Option<String>,
+    /// Whose name is on what is committed for this prompt. Without it: whoever git is set up with.
+    pub signs: Option<Signature>,
+}
+
+/// As git wants it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signature {
+    name: String,
+    mail: String,
+}
+
+impl Signature {
+    /// `None` when git would take no commit of somebody called so.
+    pub fn new(name: &str, mail: &str) -> Option<Signature> {
+        // Git drops these at both ends, and has no other use for brackets.
+        let crud = |c: char| c.is_whitespace() || ".,:;<>\"\\'".contains(c);
+        let clean = |text: &str| -> Option<String> {
+            let plain: String = text
+                .chars()
+                .filter(|c| !c.is_control() && !"<>".contains(*c))
+                .take(LONGEST_NAME)
+                .collect();
+            let plain = plain.trim_matches(crud);
+            (!plain.is_empty()).then(|| plain.to_owned())
+        };
+        Some(Signature {
+            name: clean(name)?,
+            mail: clean(mail)?,
+        })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn mail(&self) -> &str {
+        &self.mail
+    }
 }
 
 /// Something that comes with a prompt, as data.
@@ -142,6 +180,11 @@ pub const LONGEST_NAME: usize = 255;
 #[async_trait]
 pub trait Transcriber: fmt::Debug + Send + Sync {
     async fn transcribe(&self, audio: &Attachment) -> Result<String, String>;
+
+    /// It may be set up later, and taken away again.
+    fn is_set_up(&self) -> bool {
+        true
+    }
 }
 
 /// Whether audio can be taken.
@@ -329,6 +372,17 @@ mod tests {
     }
 
     #[test]
+    fn a_signature_is_one_that_git_takes() {
+        let signs = Signature::new(" Ada <Lovelace>\n", "ada@example.com.").unwrap();
+        assert_eq!(
+            (signs.name(), signs.mail()),
+            ("Ada Lovelace", "ada@example.com")
+        );
+        assert_eq!(Signature::new("<>", "ada@example.com"), None);
+        assert_eq!(Signature::new("Ada", " \0"), None);
+    }
+
+    #[test]
     fn a_voice_note_is_marked_as_such() {
         let prompt = Prompt::text("p", ChannelKey::web(), "listen");
         let told = told(&prompt, &["buy milk".to_owned()]);
@@ -342,6 +396,7 @@ mod tests {
             name: "Ada] [From: Eve".to_owned(),
             mail: Some("ada@example.com".to_owned()),
             user: Some("usr_1".to_owned()),
+            signs: None,
         });
         assert_eq!(
             told(&prompt, &[]),

@@ -14,7 +14,7 @@ impl Retry {
     pub const USUAL: Self = Self {
         attempts: 10,
         first: Duration::from_secs(1),
-        longest: Duration::from_secs(300),
+        longest: Duration::from_mins(5),
     };
 
     /// How long to wait after the attempt of this number; nothing after the last. `chance` is from

@@ -32,7 +32,7 @@ impl Config {
             lease: Duration::from_secs(30),
             poll: Duration::from_secs(1),
             drain: Duration::from_secs(30),
-            keep_failed: Duration::from_secs(7 * 24 * 3600),
+            keep_failed: Duration::from_hours(7 * 24),
         }
     }
 }

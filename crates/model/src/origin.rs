@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repositorys_snapshot_is_for_sessions_of_it_alone() {
+    fn the_snapshot_of_a_repository_is_for_sessions_of_it_alone() {
         let candidates = Candidates {
             session: None,
             prebuild: None,

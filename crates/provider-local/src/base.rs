@@ -3,6 +3,7 @@
 //!
 //! A crash on the way leaves a sandbox that no one else has a use for; the next build removes it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -42,11 +43,38 @@ const NAME: &str = "base";
 const LAST_LINES: usize = 8;
 
 /// How much of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Flavour {
     Full,
     /// Agent, git, ripgrep, Node, Caddy.
     Slim,
+    /// That, and these.
+    With(BTreeSet<Part>),
+}
+
+/// What a base may have or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Chromium, and what drives it for an agent.
+    Browser,
+    /// A screen, its windows and a viewer.
+    Desktop,
+    Editor,
+    /// `PostgreSQL`, Redis and a catcher of mail, for those who start them.
+    Services,
+}
+
+impl Part {
+    pub const ALL: [Self; 4] = [Self::Browser, Self::Desktop, Self::Editor, Self::Services];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Browser => "browser",
+            Self::Desktop => "desktop",
+            Self::Editor => "editor",
+            Self::Services => "services",
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -57,22 +85,26 @@ pub enum Built {
 }
 
 impl Flavour {
-    fn argument(self) -> Option<&'static str> {
+    fn argument(&self) -> Option<String> {
         match self {
             Self::Full => None,
-            Self::Slim => Some("--slim"),
+            Self::Slim => Some("--slim".to_owned()),
+            Self::With(parts) => {
+                let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
+                Some(format!("--with={}", names.join(",")))
+            }
         }
     }
 
     /// The same for the same recipe over the same root file system.
-    fn version(self) -> String {
+    fn version(&self) -> String {
         let mut hash = blake3::Hasher::new();
         let mut add = |part: &str| {
             hash.update(&(part.len() as u64).to_le_bytes());
             hash.update(part.as_bytes());
         };
         add(&debian::recipe());
-        add(self.argument().unwrap_or_default());
+        add(&self.argument().unwrap_or_default());
         for (name, content) in RECIPE {
             add(name);
             add(content);
@@ -102,7 +134,7 @@ impl Local {
             })
             .await?;
         let sandbox = self.room_for(&version, debian.id).await?.id;
-        let kept = self.follow_recipe(sandbox, flavour, &*progress).await;
+        let kept = self.follow_recipe(sandbox, &flavour, &*progress).await;
         let kept = match kept {
             Ok(snapshot) => snapshot,
             Err(error) => {
@@ -147,13 +179,13 @@ impl Local {
     async fn follow_recipe(
         &self,
         sandbox: SandboxId,
-        flavour: Flavour,
+        flavour: &Flavour,
         progress: &(dyn Fn(&str) + Send + Sync),
     ) -> Result<SnapshotId, ProviderError> {
         self.write_files(sandbox, PLACE.as_bytes(), None, files_from(recipe_files()))
             .await?;
         let script = format!("{PLACE}/install.sh");
-        let mut argv = vec!["/bin/sh", &script];
+        let mut argv = vec!["/bin/sh".to_owned(), script];
         argv.extend(flavour.argument());
         let log = self
             .engine

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::SnapshotId;
+use model::{Secret, SnapshotId};
 use portable::{Control, Packing, Source, Target};
 use provider::{ProviderError, SandboxId};
 
@@ -14,6 +14,14 @@ use crate::snapshot::SnapshotRecord;
 use crate::{
     Collected, Details, Duplicates, Exported, Local, SnapshotInfo, Usage, Verified, claim, layer,
 };
+
+/// Tokens and codes for a sandbox's edge ports name the session, and are made with keys that are
+/// derived from the secret (`wire::keys`).
+#[derive(Debug, Clone)]
+pub struct Edge {
+    pub session: String,
+    pub secret: Secret,
+}
 
 impl Local {
     /// By id, by name, or by a prefix of the id that fits only one.
@@ -82,6 +90,14 @@ impl Local {
         .await
     }
 
+    /// What lets people and hubs in at a workplace's ports, from which tokens are made. `None` for
+    /// a sandbox that is no workplace.
+    pub fn workplace_secret(&self, id: SandboxId) -> Result<Option<Secret>, ProviderError> {
+        let record = Record::load(&self.engine.home, id)?;
+        let order = self.engine.workplace(&record);
+        Ok(order.and_then(|order| order.secret).map(Secret::new))
+    }
+
     /// What the sandbox's proxy decided, the oldest first.
     pub async fn egress_log(
         &self,
@@ -132,7 +148,7 @@ impl Local {
 
     /// Computes every digest that is missing, unless another process is at it.
     pub async fn digest_missing(&self) -> Result<(), ProviderError> {
-        self.blocking(|engine| engine.digest_missing()).await
+        self.blocking(Engine::digest_missing).await
     }
 
     /// Reads everything again and compares with what is recorded.
@@ -211,6 +227,18 @@ impl Local {
             })
         })
         .await
+    }
+
+    /// What lets in at the edge ports of a sandbox, if it has a workplace.
+    pub fn edge(&self, id: SandboxId) -> Result<Option<Edge>, ProviderError> {
+        let record = Record::load(&self.engine.home, id)?;
+        let edge = self.engine.workplace(&record).and_then(|order| {
+            Some(Edge {
+                session: order.session?,
+                secret: Secret::new(order.secret?),
+            })
+        });
+        Ok(edge)
     }
 
     /// The snapshot named `base`, if there is one.

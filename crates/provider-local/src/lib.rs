@@ -52,9 +52,10 @@ pub use api::{
     Collected, Damaged, Details, Duplicate, Duplicates, Exported, LayerUsage, SnapshotInfo,
     SnapshotUsage, Usage, UsagePart, Verified,
 };
-pub use base::{Built, Flavour};
+pub use base::{Built, Flavour, Part};
 pub use cgroup::{Controller, Layout};
 pub use doctor::{Finding, FindingStatus, Fix};
 pub use image::Moved;
+pub use inspect::Edge;
 pub use local::{Config, Local};
 pub use wire::keeper::EGRESS_PORT;

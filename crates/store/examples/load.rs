@@ -69,11 +69,10 @@ async fn append(file: &str, sessions: usize) -> Result<()> {
             for number in 1.. {
                 let write = write(fence, number, 1 + number % 5)?;
                 let committed = store.append(write).await?;
-                let mut lines = String::new();
+                let mut out = std::io::stdout().lock();
                 for event in committed.events {
-                    lines.push_str(&format!("{} {}\n", fence.session, event.seq));
+                    writeln!(out, "{} {}", fence.session, event.seq)?;
                 }
-                std::io::stdout().lock().write_all(lines.as_bytes())?;
             }
             anyhow::Ok(())
         });
@@ -107,7 +106,7 @@ fn write(fence: Fence, number: u64, events: u64) -> Result<Write> {
 
 async fn full(directory: &str) -> Result<()> {
     let ballast = format!("{directory}/ballast");
-    fs_err::write(&ballast, vec![1; 1 << 20])?;
+    fs_err::write(&ballast, vec![1; 4 << 20])?;
     let location = Location::File(format!("{directory}/nacre.db").into());
     let store = Store::open(&Config::new(location.clone())).await?;
     let fence = session(&store).await?;
@@ -230,8 +229,8 @@ async fn flood(store: &Store) -> Result<()> {
     while let Some(ended) = tasks.join_next().await {
         times.extend(ended??);
     }
-    let rate = times.len() as f64 / start.elapsed().as_secs_f64();
-    report(&format!("{rate:.0} events/s at most"), times);
+    let rate = times.len() * 1000 / usize::try_from(start.elapsed().as_millis())?.max(1);
+    report(&format!("{rate} events/s at most"), times);
     Ok(())
 }
 

@@ -35,7 +35,13 @@ impl TokenHash {
     /// Tokens are long and random: a plain hash is as hard to undo as the token is to guess.
     pub fn of(token: &Secret) -> Self {
         let digest = Sha256::digest(token.expose().as_bytes());
-        Self(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+        let hex = |mut text: String, byte: &u8| {
+            for digit in [byte >> 4, byte & 15] {
+                text.extend(char::from_digit(digit.into(), 16));
+            }
+            text
+        };
+        Self(digest.iter().fold(String::new(), hex))
     }
 }
 

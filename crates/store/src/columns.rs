@@ -14,7 +14,7 @@ pub(crate) fn maybe_millis(time: Option<Timestamp>) -> Option<i64> {
 }
 
 pub(crate) fn time(millis: i64) -> Result<Timestamp> {
-    Timestamp::from_millisecond(millis).map_err(|error| Error::unreadable("time", error))
+    Timestamp::from_millisecond(millis).map_err(|error| Error::unreadable("time", &error))
 }
 
 pub(crate) fn maybe_time(millis: Option<i64>) -> Result<Option<Timestamp>> {
@@ -27,7 +27,7 @@ pub(crate) fn number(count: u64) -> i64 {
 }
 
 pub(crate) fn count(number: i64) -> Result<u64> {
-    u64::try_from(number).map_err(|error| Error::unreadable("count", error))
+    u64::try_from(number).map_err(|error| Error::unreadable("count", &error))
 }
 
 pub(crate) fn maybe_count(number: Option<i64>) -> Result<Option<u64>> {
@@ -36,7 +36,7 @@ pub(crate) fn maybe_count(number: Option<i64>) -> Result<Option<u64>> {
 
 pub(crate) fn id<K: Kind>(text: &str) -> Result<Id<K>> {
     text.parse()
-        .map_err(|error: model::IdError| Error::unreadable("id", error))
+        .map_err(|error: model::IdError| Error::unreadable("id", &error))
 }
 
 pub(crate) fn maybe_id<K: Kind>(text: Option<&str>) -> Result<Option<Id<K>>> {
@@ -48,7 +48,7 @@ pub(crate) fn json<T: Serialize>(value: &T) -> String {
 }
 
 pub(crate) fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|error| Error::unreadable(what, error))
+    serde_json::from_str(text).map_err(|error| Error::unreadable(what, &error))
 }
 
 /// An enumeration whose column holds its word.

@@ -49,12 +49,13 @@ impl Sql {
 
 /// Somebody else has it; nothing was written, and trying again helps.
 pub(crate) fn is_busy(error: &dyn DatabaseError) -> bool {
+    // SQLite: SQLITE_BUSY and SQLITE_LOCKED, with what may follow them.
+    const SQLITE: [&str; 6] = ["5", "6", "261", "262", "517", "773"];
+    // PostgreSQL: serialization failure, deadlock, lock not available.
+    const POSTGRES: [&str; 3] = ["40001", "40P01", "55P03"];
     match error.code().as_deref() {
-        // SQLite: SQLITE_BUSY and SQLITE_LOCKED with what may follow them.
-        Some("5" | "6" | "261" | "262" | "517" | "773") => true,
-        // PostgreSQL: serialization failure, deadlock, lock not available.
-        Some("40001" | "40P01" | "55P03") => true,
-        _ => false,
+        Some(code) => SQLITE.contains(&code) || POSTGRES.contains(&code),
+        None => false,
     }
 }
 

@@ -54,7 +54,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn unreadable(what: &'static str, detail: impl ToString) -> Self {
+    pub(crate) fn unreadable(what: &'static str, detail: &(impl ToString + ?Sized)) -> Self {
         Self::Unreadable {
             what,
             detail: detail.to_string(),

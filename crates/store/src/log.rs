@@ -1,7 +1,7 @@
 //! The log: what happened in a session, numbered from 1 without gap. What has a number was
 //! committed before anybody was told.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures::TryStreamExt as _;
 use model::{Id, Session, Timestamp};
@@ -75,8 +75,6 @@ impl Fenced<'_> {
     /// Gives events their numbers, and changes the transcript as they say. One that does not fit
     /// is refused, and with it all that is written here.
     pub async fn append(&mut self, events: &[NewEvent], at: Timestamp) -> Result<Vec<Event>> {
-        const INSERT: &str =
-            "INSERT INTO events (session_id, seq, at, kind, body) VALUES ($1, $2, $3, $4, $5)";
         const COUNT: &str = "UPDATE sessions SET last_seq = $3 WHERE id = $1 AND term = $2";
         if events.is_empty() {
             return Ok(Vec::new());
@@ -90,28 +88,26 @@ impl Fenced<'_> {
         let (id, term) = (self.id(), number(self.fence.term));
         // Stored in milliseconds; what is told must be what is read again.
         let at = time(millis(at))?;
-        let mut numbered = Vec::with_capacity(events.len());
-        for new in events {
-            self.last_seq += 1;
-            let event = Event {
-                seq: self.last_seq,
+        let numbered: Vec<Event> = (self.last_seq + 1..)
+            .zip(events)
+            .map(|(seq, new)| Event {
+                seq,
                 at,
                 kind: new.kind.clone(),
                 body: Arc::clone(&new.body),
-            };
-            changed!(
-                &mut self.connection(),
-                INSERT,
-                [
-                    &id,
-                    number(event.seq),
-                    millis(at),
-                    &event.kind,
-                    &*event.body
-                ]
-            )?;
-            projection::project(&mut self.connection(), &id, &event).await?;
-            numbered.push(event);
+            })
+            .collect();
+        let sql = insert(numbered.len());
+        on!(&mut self.connection(), c => {
+            let mut query = sqlx::query(sql).bind(&id).bind(millis(at));
+            for event in &numbered {
+                query = query.bind(number(event.seq)).bind(&event.kind).bind(&*event.body);
+            }
+            query.execute(c).await.map(drop)
+        })?;
+        for event in &numbered {
+            projection::project(&mut self.connection(), &id, event).await?;
+            self.last_seq = event.seq;
         }
         let last = number(self.last_seq);
         let counted = changed!(&mut self.connection(), COUNT, [&id, term, last])?;
@@ -135,6 +131,25 @@ impl Fenced<'_> {
         self.one(marked)?;
         Ok(forgotten)
     }
+}
+
+/// The statement for so many events: one for all of them, because each statement takes a turn of
+/// two threads.
+fn insert(events: usize) -> &'static str {
+    static TEXTS: OnceLock<Vec<String>> = OnceLock::new();
+    let texts = TEXTS.get_or_init(|| {
+        let text = |events| {
+            let rows = (0..events).map(|place| {
+                let first = 3 + 3 * place;
+                format!("($1, ${first}, $2, ${}, ${})", first + 1, first + 2)
+            });
+            let rows: Vec<String> = rows.collect();
+            let rows = rows.join(", ");
+            format!("INSERT INTO events (session_id, seq, at, kind, body) VALUES {rows}")
+        };
+        (0..=limits::EVENTS_IN_A_WRITE).map(text).collect()
+    });
+    &texts[events]
 }
 
 #[derive(FromRow)]

@@ -35,10 +35,10 @@ pub(crate) const CURRENT: i64 = ALL[ALL.len() - 1].number;
 /// leaves a newer one alone.
 pub(crate) async fn run(connection: &mut Connection<'_>) -> Result<i64, sqlx::Error> {
     const RECORD: &str = "INSERT INTO migrations (number, name) VALUES ($1, $2)";
+    const TABLE: &str =
+        "CREATE TABLE migrations (number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";
     let found = version(connection).await?;
     if found == 0 {
-        const TABLE: &str =
-            "CREATE TABLE migrations (number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";
         on!(connection, c => sqlx::raw_sql(TABLE).execute(c).await.map(drop))?;
     }
     for migration in ALL.iter().filter(|migration| migration.number > found) {
@@ -62,12 +62,12 @@ pub(crate) async fn run(connection: &mut Connection<'_>) -> Result<i64, sqlx::Er
 
 /// The newest step that was made; 0 for an empty database.
 async fn version(connection: &mut Connection<'_>) -> Result<i64, sqlx::Error> {
+    const NEWEST: &str = "SELECT coalesce(max(number), 0) FROM migrations";
     let sql = dialect::HAS_MIGRATIONS.on(connection);
     let tables: i64 = on!(connection, c => sqlx::query_scalar(sql).fetch_one(c).await)?;
     if tables == 0 {
         return Ok(0);
     }
-    const NEWEST: &str = "SELECT coalesce(max(number), 0) FROM migrations";
     on!(connection, c => sqlx::query_scalar(NEWEST).fetch_one(c).await)
 }
 

@@ -4,8 +4,7 @@ use std::time::Duration;
 use camino::{Utf8Path, Utf8PathBuf};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions as _, PgPool, SqlitePool};
-use tracing::log::LevelFilter;
+use sqlx::{PgPool, SqlitePool};
 
 use crate::connection::Connection;
 use crate::{dialect, migrate};
@@ -118,9 +117,6 @@ pub(crate) enum Database {
     Postgres(PgPool),
 }
 
-/// Statements that take longer are worth a line in the log.
-const SLOW: Duration = Duration::from_secs(1);
-
 pub(crate) async fn open(config: &Config) -> Result<Database, OpenError> {
     let address = match &config.location {
         Location::File(path) => {
@@ -130,9 +126,7 @@ pub(crate) async fn open(config: &Config) -> Result<Database, OpenError> {
         Location::Server(address) => address,
     };
     let options: PgConnectOptions = address.parse().map_err(OpenError::Address)?;
-    let options = options
-        .application_name("nacre")
-        .log_slow_statements(LevelFilter::Warn, SLOW);
+    let options = options.application_name("nacre");
     let pool = PgPoolOptions::new()
         .max_connections(config.connections.max(2))
         .acquire_timeout(config.busy_timeout)
@@ -171,8 +165,7 @@ async fn open_file(path: &Utf8Path, config: &Config) -> Result<Database, FileErr
             Durability::Process => SqliteSynchronous::Normal,
             Durability::Machine => SqliteSynchronous::Full,
         })
-        .busy_timeout(config.busy_timeout)
-        .log_slow_statements(LevelFilter::Warn, SLOW);
+        .busy_timeout(config.busy_timeout);
     let pool = || {
         SqlitePoolOptions::new()
             .acquire_timeout(config.busy_timeout)

@@ -28,7 +28,8 @@ words! {
 /// hub writes for a person has, and is whole at once.
 #[derive(Deserialize)]
 struct Message {
-    message_id: String,
+    #[serde(rename = "message_id")]
+    id: String,
     #[serde(default = "assistant")]
     role: Role,
     #[serde(default)]
@@ -55,7 +56,8 @@ struct Whole {
 #[derive(Deserialize)]
 struct Part {
     message_id: String,
-    part_id: String,
+    #[serde(rename = "part_id")]
+    id: String,
     #[serde(default)]
     open: bool,
     content: Value,
@@ -140,31 +142,68 @@ struct Projection<'a, 'c> {
 
 impl Projection<'_, '_> {
     async fn message(&mut self, message: &Message) -> Result<()> {
+        const PART: &str = "INSERT INTO parts
+            (session_id, message_id, id, position, place, kind, content, size)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+            ON CONFLICT (session_id, message_id, id) DO NOTHING";
         // One that was taken back may come again; then it is a new one.
         const FORGET: &str = "DELETE FROM messages
             WHERE session_id = $1 AND id = $2 AND removed_seq IS NOT NULL";
+        name(&message.id)?;
+        name(&message.channel)?;
+        for known in [&message.prompt_id, &message.agent_session] {
+            known.as_deref().map_or(Ok(()), name)?;
+        }
+        few(&message.parts)?;
+        if !self.open(message).await? {
+            let id = &message.id;
+            if changed!(self.connection, FORGET, [self.session, id])? == 0 {
+                return Err(Error::Misfit("the message is there already"));
+            }
+            self.open(message).await?;
+        }
+        for (place, part) in (0..).zip(&message.parts) {
+            name(&part.part_id)?;
+            let content = json(&part.content);
+            if changed!(
+                self.connection,
+                PART,
+                [
+                    self.session,
+                    &message.id,
+                    &part.part_id,
+                    number(self.event.seq),
+                    place,
+                    kind(&part.content)?,
+                    &content,
+                    size(&content)
+                ]
+            )? == 0
+            {
+                return Err(Error::Misfit("two of its parts have one id"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Not when there is one of its name.
+    async fn open(&mut self, message: &Message) -> Result<bool> {
         const SQL: &str = "INSERT INTO messages
             (session_id, id, position, role, channel, prompt_id, author, agent_session,
              created_at, done_at, reason)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
             ON CONFLICT (session_id, id) DO NOTHING";
-        name(&message.message_id)?;
-        name(&message.channel)?;
-        for known in [&message.prompt_id, &message.agent_session] {
-            known.as_deref().map_or(Ok(()), name)?;
-        }
-        changed!(self.connection, FORGET, [self.session, &message.message_id])?;
         let at = millis(self.event.at);
         let (done_at, reason) = match message.role {
             Role::Assistant => (None, None),
             Role::User | Role::System => (Some(at), Some(word(Reason::EndTurn))),
         };
-        if changed!(
+        let opened = changed!(
             self.connection,
             SQL,
             [
                 self.session,
-                &message.message_id,
+                &message.id,
                 number(self.event.seq),
                 message.role.as_str(),
                 &message.channel,
@@ -175,59 +214,34 @@ impl Projection<'_, '_> {
                 done_at,
                 reason
             ]
-        )? == 0
-        {
-            return Err(Error::Misfit("the message is there already"));
-        }
-        const PART: &str = "INSERT INTO parts
-            (session_id, message_id, id, position, place, kind, content)
-            VALUES ($1, $2, $3, $4, $5, $6, $7)
-            ON CONFLICT (session_id, message_id, id) DO NOTHING";
-        few(&message.parts)?;
-        for (place, part) in (0..).zip(&message.parts) {
-            name(&part.part_id)?;
-            if changed!(
-                self.connection,
-                PART,
-                [
-                    self.session,
-                    &message.message_id,
-                    &part.part_id,
-                    number(self.event.seq),
-                    place,
-                    kind(&part.content)?,
-                    json(&part.content)
-                ]
-            )? == 0
-            {
-                return Err(Error::Misfit("two of its parts have one id"));
-            }
-        }
-        Ok(())
+        )?;
+        Ok(opened == 1)
     }
 
     async fn part(&mut self, part: &Part) -> Result<()> {
         const SQL: &str = "INSERT INTO parts
-            (session_id, message_id, id, position, place, kind, content)
-            SELECT session_id, id, $3, $4, 0, $5, $6 FROM messages
+            (session_id, message_id, id, position, place, kind, content, size)
+            SELECT session_id, id, $3, $4, 0, $5, $6, $7 FROM messages
             WHERE session_id = $1 AND id = $2 AND done_at IS NULL AND removed_seq IS NULL
             ON CONFLICT (session_id, message_id, id)
-            DO UPDATE SET kind = excluded.kind, content = excluded.content";
+            DO UPDATE SET kind = excluded.kind, content = excluded.content, size = excluded.size";
         if part.open {
             return Err(Error::Misfit("an open part is not kept"));
         }
         name(&part.message_id)?;
-        name(&part.part_id)?;
+        name(&part.id)?;
+        let content = json(&part.content);
         if changed!(
             self.connection,
             SQL,
             [
                 self.session,
                 &part.message_id,
-                &part.part_id,
+                &part.id,
                 number(self.event.seq),
                 kind(&part.content)?,
-                json(&part.content)
+                &content,
+                size(&content)
             ]
         )? == 0
         {
@@ -378,6 +392,11 @@ fn kind(content: &Value) -> Result<&str> {
         .ok_or(Error::Misfit("a part without a kind"))?;
     name(kind)?;
     Ok(kind)
+}
+
+/// In bytes, so that a page can be measured before it is read.
+fn size(content: &str) -> i64 {
+    i64::try_from(content.len()).unwrap_or(i64::MAX)
 }
 
 fn word(reason: Reason) -> &'static str {

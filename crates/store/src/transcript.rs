@@ -92,7 +92,8 @@ struct PartRow {
 }
 
 impl Store {
-    /// Messages after a position, in order, those that were taken back among them.
+    /// Messages after a position, in order, those that were taken back among them: as many as are
+    /// asked for, and not many megabytes.
     pub async fn messages_after(
         &self,
         session: Id<Session>,
@@ -103,16 +104,17 @@ impl Store {
                 created_at, done_at, reason, error, usage, removed_seq, reverted_seq
             FROM messages WHERE session_id = $1 AND position > $2 ORDER BY position LIMIT $3";
         let mut reader = Reader::acquire(&self.database).await?;
-        let rows: Vec<MessageRow> = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
+        let mut rows: Vec<MessageRow> = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
             .bind(session.to_string())
             .bind(number(position))
             .bind(limits::page(limit))
             .fetch_all(c)
             .await)?;
-        self.with_parts(&mut reader, session, rows).await
+        fit(&mut reader, session, &mut rows).await?;
+        with_parts(&mut reader, session, rows).await
     }
 
-    /// The newest messages that were not taken back, in order.
+    /// The newest messages that were not taken back, in order, and not many megabytes.
     pub async fn last_messages(&self, session: Id<Session>, limit: u32) -> Result<Vec<Message>> {
         const SQL: &str = "SELECT id, position, role, channel, prompt_id, author, agent_session,
                 created_at, done_at, reason, error, usage, removed_seq, reverted_seq
@@ -124,45 +126,9 @@ impl Store {
             .bind(limits::page(limit))
             .fetch_all(c)
             .await)?;
+        fit(&mut reader, session, &mut rows).await?;
         rows.reverse();
-        self.with_parts(&mut reader, session, rows).await
-    }
-
-    async fn with_parts(
-        &self,
-        reader: &mut Reader,
-        session: Id<Session>,
-        rows: Vec<MessageRow>,
-    ) -> Result<Vec<Message>> {
-        const SQL: &str = "SELECT p.message_id, p.id, p.position, p.kind, p.content
-            FROM parts p JOIN messages m ON m.session_id = p.session_id AND m.id = p.message_id
-            WHERE p.session_id = $1 AND m.position >= $2 AND m.position <= $3
-            ORDER BY p.position, p.place";
-        let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
-            return Ok(Vec::new());
-        };
-        let (first, last) = (first.position, last.position);
-        let found: Vec<PartRow> = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
-            .bind(session.to_string())
-            .bind(first)
-            .bind(last)
-            .fetch_all(c)
-            .await)?;
-        let mut parts: BTreeMap<String, Vec<Part>> = BTreeMap::new();
-        for row in found {
-            parts.entry(row.message_id).or_default().push(Part {
-                id: row.id,
-                position: count(row.position)?,
-                kind: row.kind,
-                content: from_json("part", &row.content)?,
-            });
-        }
-        rows.into_iter()
-            .map(|row| {
-                let parts = parts.remove(&row.id).unwrap_or_default();
-                row.with(parts)
-            })
-            .collect()
+        with_parts(&mut reader, session, rows).await
     }
 
     /// Questions and permissions that wait for a person.
@@ -188,6 +154,69 @@ impl Store {
             })
             .collect()
     }
+}
+
+/// Leaves as many, from the first on, as fit into a page, and one at least.
+async fn fit(reader: &mut Reader, session: Id<Session>, rows: &mut Vec<MessageRow>) -> Result<()> {
+    const SQL: &str = "SELECT m.position, CAST(sum(p.size) AS BIGINT)
+        FROM messages m JOIN parts p ON p.session_id = m.session_id AND p.message_id = m.id
+        WHERE m.session_id = $1 AND m.position >= $2 AND m.position <= $3 GROUP BY m.position";
+    let positions = || rows.iter().map(|row| row.position);
+    let (Some(first), Some(last)) = (positions().min(), positions().max()) else {
+        return Ok(());
+    };
+    let sizes: Vec<(i64, i64)> = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
+        .bind(session.to_string())
+        .bind(first)
+        .bind(last)
+        .fetch_all(c)
+        .await)?;
+    let sizes: BTreeMap<i64, i64> = sizes.into_iter().collect();
+    let limit = i64::try_from(limits::PAGE_BYTES).unwrap_or(i64::MAX);
+    let mut bytes = 0;
+    let fitting = positions().take_while(|position| {
+        bytes += sizes.get(position).copied().unwrap_or(0);
+        bytes <= limit
+    });
+    let fitting = fitting.count().max(1);
+    rows.truncate(fitting);
+    Ok(())
+}
+
+async fn with_parts(
+    reader: &mut Reader,
+    session: Id<Session>,
+    rows: Vec<MessageRow>,
+) -> Result<Vec<Message>> {
+    const SQL: &str = "SELECT p.message_id, p.id, p.position, p.kind, p.content
+        FROM parts p JOIN messages m ON m.session_id = p.session_id AND m.id = p.message_id
+        WHERE p.session_id = $1 AND m.position >= $2 AND m.position <= $3
+        ORDER BY p.position, p.place";
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
+        return Ok(Vec::new());
+    };
+    let (first, last) = (first.position, last.position);
+    let found: Vec<PartRow> = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
+        .bind(session.to_string())
+        .bind(first)
+        .bind(last)
+        .fetch_all(c)
+        .await)?;
+    let mut parts: BTreeMap<String, Vec<Part>> = BTreeMap::new();
+    for row in found {
+        parts.entry(row.message_id).or_default().push(Part {
+            id: row.id,
+            position: count(row.position)?,
+            kind: row.kind,
+            content: from_json("part", &row.content)?,
+        });
+    }
+    rows.into_iter()
+        .map(|row| {
+            let parts = parts.remove(&row.id).unwrap_or_default();
+            row.with(parts)
+        })
+        .collect()
 }
 
 impl MessageRow {

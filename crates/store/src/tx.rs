@@ -36,12 +36,16 @@ struct SqliteTx {
 
 impl SqliteTx {
     async fn begin(pool: &SqlitePool) -> Result<Self> {
-        let mut connection = pool.acquire().await?;
-        sqlx::query(BEGIN_SQLITE).execute(&mut *connection).await?;
-        Ok(Self {
+        let connection = pool.acquire().await?;
+        // Whoever is dropped while it begins may have begun.
+        let mut tx = Self {
             connection,
             is_over: false,
-        })
+        };
+        let begun = sqlx::query(BEGIN_SQLITE).execute(&mut *tx.connection).await;
+        tx.is_over = begun.is_err();
+        begun?;
+        Ok(tx)
     }
 
     async fn end(mut self, how: &'static str) -> Result<()> {

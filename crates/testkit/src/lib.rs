@@ -2,12 +2,13 @@
 //!
 //! [`probe_path`] finds `nacre-probe`, the program that the provider contract suite runs inside
 //! sandboxes. Its vocabulary is `provider::probe`. [`PidOne`] is a runner for tests of what runs
-//! beside it, [`hub`] a double of the hub, for the link.
+//! beside it, [`hub`] a double of the hub, for the link, and [`apart`] a machine of its own for a test.
 //!
 //! With the feature `agent` there are two more doubles: `replay` is an OpenCode server that plays a
 //! recording, `model` is a model that does as its prompt says (also the program
 //! `nacre-scripted-model`). Neither is the real thing; the real OpenCode is tested elsewhere.
 
+pub mod apart;
 #[cfg(feature = "agent")]
 mod http;
 pub mod hub;

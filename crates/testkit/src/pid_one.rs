@@ -1,16 +1,17 @@
-//! A real `nacre-runner` outside a sandbox, and the conversation that it has with its workplace, so
-//! that a test can be that workplace.
+//! A real `nacre-runner` outside a sandbox, for a test that is its host, or that has the conversation
+//! with it that its workplace would have.
 
 use std::io::{IoSliceMut, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use camino::Utf8PathBuf;
+use camino_tempfile::Utf8TempDir;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use wire::guest::{CGROUP_FD, CONFIG_FD, Config, LISTEN_FD, READY_FD, WORKPLACE_FD};
@@ -24,7 +25,7 @@ pub struct PidOne {
     child: Child,
     /// Dropped after the child is gone.
     cgroup: Option<Cgroup>,
-    directory: camino_tempfile::Utf8TempDir,
+    directory: Utf8TempDir,
 }
 
 impl PidOne {
@@ -39,10 +40,20 @@ impl PidOne {
         Self::start_in(None)
     }
 
+    /// With a workplace or without one, as the configuration says; in a cgroup where the machine has
+    /// one.
+    pub fn of(config: &Config) -> Self {
+        Self::launch(place(), config, Cgroup::make())
+    }
+
+    pub fn of_without_cgroup(config: &Config) -> Self {
+        Self::launch(place(), config, None)
+    }
+
     fn start_in(cgroup: Option<Cgroup>) -> (Self, OwnedFd) {
-        let directory = camino_tempfile::tempdir().expect("a directory for the runner");
-        let place = directory.path().join("lend");
-        let borrowing = UnixListener::bind(&place).expect("a socket to borrow at");
+        let directory = place();
+        let lending = directory.path().join("lend");
+        let borrowing = UnixListener::bind(&lending).expect("a socket to borrow at");
         let config = Config {
             sandbox: "sandbox-1".to_owned(),
             generation: 1,
@@ -54,23 +65,26 @@ impl PidOne {
                 sandbox: "sandbox-1".to_owned(),
                 generation: 1,
                 boot: "boot-1".to_owned(),
-                session: Some(place.into_string()),
+                session: Some(lending.into_string()),
                 link: None,
                 secret: None,
                 journal_key: None,
             }),
         };
-        let path = directory.path().join("config");
-        let text = serde_json::to_vec(&config).expect("our own types serialise");
-        fs_err::write(&path, text).expect("a configuration");
-        let child = launch(&directory, cgroup.as_ref());
+        let this = Self::launch(directory, &config, cgroup);
         let conversation = borrow(&borrowing);
-        let this = Self {
+        (this, conversation)
+    }
+
+    fn launch(directory: Utf8TempDir, config: &Config, cgroup: Option<Cgroup>) -> Self {
+        let text = serde_json::to_vec(config).expect("our own types serialise");
+        fs_err::write(directory.path().join("config"), text).expect("a configuration");
+        let child = launch(&directory, config.workplace.is_some(), cgroup.as_ref());
+        Self {
             child,
             cgroup,
             directory,
-        };
-        (this, conversation)
+        }
     }
 
     pub fn has_cgroup(&self) -> bool {
@@ -78,9 +92,28 @@ impl PidOne {
     }
 
     /// Where a host would connect.
-    pub fn socket(&self) -> camino::Utf8PathBuf {
+    pub fn socket(&self) -> Utf8PathBuf {
         self.directory.path().join("socket")
     }
+
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("the kernel's numbers are small")
+    }
+
+    /// Until it has ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("it is our child")
+    }
+
+    /// The cgroups of what it runs now.
+    pub fn groups(&self) -> Vec<Utf8PathBuf> {
+        let groups = self.cgroup.as_ref().map(Cgroup::children);
+        groups.unwrap_or_default()
+    }
+}
+
+fn place() -> Utf8TempDir {
+    camino_tempfile::tempdir().expect("a directory for the runner")
 }
 
 impl Drop for PidOne {
@@ -94,11 +127,9 @@ impl Drop for PidOne {
     unsafe_code,
     reason = "descriptors are put in place between fork and exec"
 )]
-fn launch(directory: &camino_tempfile::Utf8TempDir, cgroup: Option<&Cgroup>) -> Child {
+fn launch(directory: &Utf8TempDir, has_workplace: bool, cgroup: Option<&Cgroup>) -> Child {
     let config = fs_err::File::open(directory.path().join("config")).expect("it was written");
     let listener = UnixListener::bind(directory.path().join("socket")).expect("a socket");
-    let lender = program_path("nacre-lender").expect("built by `cargo build -p nacre-testkit`");
-    let lender = fs_err::File::open(lender).expect("it is there");
     let (mut ready, readiness) = std::io::pipe().expect("a pipe");
     // Out of the way of the numbers they will have.
     let high = |fd: &dyn AsFd| fcntl_dupfd_cloexec(fd.as_fd(), 20).expect("a descriptor");
@@ -106,9 +137,13 @@ fn launch(directory: &camino_tempfile::Utf8TempDir, cgroup: Option<&Cgroup>) -> 
         (high(&config), CONFIG_FD),
         (high(&listener), LISTEN_FD),
         (high(&readiness), READY_FD),
-        (high(&lender), WORKPLACE_FD),
     ];
     drop(readiness);
+    if has_workplace {
+        let lender = program_path("nacre-lender").expect("built by `cargo build -p nacre-testkit`");
+        let lender = fs_err::File::open(lender).expect("it is there");
+        handed.push((high(&lender), WORKPLACE_FD));
+    }
     if let Some(cgroup) = cgroup {
         let directory = fs_err::File::open(&cgroup.path).expect("it was made");
         handed.push((high(&directory), CGROUP_FD));
@@ -165,7 +200,7 @@ fn borrow(listener: &UnixListener) -> OwnedFd {
 
 #[derive(Debug)]
 struct Cgroup {
-    path: PathBuf,
+    path: Utf8PathBuf,
 }
 
 impl Cgroup {
@@ -176,9 +211,17 @@ impl Cgroup {
             .find(|root| std::path::Path::new(root).join("cgroup.procs").exists())?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("nacre-pid-one-{}-{number}", std::process::id());
-        let path = PathBuf::from(root).join(name);
+        let path = Utf8PathBuf::from(root).join(name);
         fs_err::create_dir(&path).ok()?;
         Some(Self { path })
+    }
+
+    fn children(&self) -> Vec<Utf8PathBuf> {
+        let entries = self.path.read_dir_utf8().into_iter().flatten().flatten();
+        entries
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .map(camino::Utf8DirEntry::into_path)
+            .collect()
     }
 }
 
@@ -186,10 +229,8 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         let _ = fs_err::write(self.path.join("cgroup.kill"), "1");
         for _ in 0..1000 {
-            if let Ok(children) = fs_err::read_dir(&self.path) {
-                for child in children.flatten() {
-                    let _ = fs_err::remove_dir(child.path());
-                }
+            for child in self.children() {
+                let _ = fs_err::remove_dir(child);
             }
             if fs_err::remove_dir(&self.path).is_ok() {
                 return;

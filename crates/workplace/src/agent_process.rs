@@ -92,6 +92,7 @@ impl Keeper {
             let since = Instant::now();
             let _ = self.state.send(State::Starting);
             let launch = opencode::launch(&configuration);
+            self.settings.permissions = configuration.decides();
             let ended = self.live(&launch, &mut agent).await;
             let (why, exit_code, kind) = match ended {
                 Ended::Over => return,
@@ -134,6 +135,9 @@ impl Keeper {
     }
 
     async fn wanted(&mut self) -> Option<Configuration> {
+        if self.configurations.borrow().is_none() {
+            let _ = self.state.send(State::Starting);
+        }
         let wanted = self.configurations.wait_for(Option::is_some).await.ok()?;
         wanted.clone()
     }
@@ -177,6 +181,7 @@ impl Keeper {
         known: Option<Arc<dyn Agent>>,
     ) -> Result<Arc<dyn Agent>, opencode::Unhealthy> {
         if let Some(agent) = known {
+            agent.decide_by(self.settings.permissions).await;
             agent.process_started().await;
             return Ok(agent);
         }

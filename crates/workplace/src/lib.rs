@@ -4,7 +4,7 @@
 //! ```text
 //! order ── from PID 1, over standard input
 //! hands ── commands and files, asked of PID 1
-//! serve ── everything put together
+//! serve ── everything put together; office ── what the hub talks to, reports ── what it is told
 //! boot · agent_process · turns · tools ── the agent, from a bare disk to an answer
 //! services · terminal · git · files · env_files · ports ── what can be done here
 //! devtools (TCP 4000, bearer) · inside (unix socket, by uid) ── by whom
@@ -29,10 +29,14 @@ pub mod hands;
 pub mod idle;
 pub mod inside;
 pub mod link;
+pub mod office;
+pub mod own_log;
 pub mod place;
 pub mod ports;
+mod reports;
 pub mod serve;
 pub mod services;
+pub mod speech;
 mod state;
 pub mod terminal;
 pub mod tools;

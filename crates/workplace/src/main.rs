@@ -3,10 +3,13 @@
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use tokio::task::LocalSet;
 use workplace::hands::{Hands, HandsError};
 use workplace::serve::{ServeError, serve};
+
+const FOR_EVER: Duration = Duration::from_hours(24 * 365);
 
 fn main() -> ExitCode {
     // Executed by descriptor, it would be called by a number.
@@ -26,7 +29,11 @@ fn run() -> Result<(), ServeError> {
     let (hands, order) = Hands::take(runner.map_err(unreachable)?).map_err(ServeError::Order)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .thread_keep_alive(FOR_EVER)
         .build()
         .map_err(unreachable)?;
+    // The thread that waits for the disk is had now: where somebody has taken every process there
+    // is, asking for one would be our end.
+    runtime.spawn_blocking(|| ());
     match LocalSet::new().block_on(&runtime, serve(hands, order))? {}
 }

@@ -116,8 +116,7 @@ impl Ports {
 
     /// As of now.
     pub fn list(&self) -> Vec<Port> {
-        let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
-        let text: String = tables.iter().filter_map(|table| read(table).ok()).collect();
+        let text = read("tcp") + &read("tcp6");
         let also_ours = self.shared.also_ours.borrow();
         let mut found = listening(&text);
         found.retain(|port| !is_ours(port.port) && !also_ours.contains(&port.port));
@@ -134,11 +133,17 @@ impl Ports {
     }
 }
 
-fn read(table: &str) -> io::Result<String> {
-    let mut text = String::new();
-    let table = fs::File::open(table)?;
-    table.take(MAX_TABLE).read_to_string(&mut text)?;
-    Ok(text)
+/// Of the thread's own network, where the kernel tells threads apart. Empty when there is none.
+fn read(table: &str) -> String {
+    let whole = |path: String| -> io::Result<String> {
+        let mut text = String::new();
+        let table = fs::File::open(path)?;
+        table.take(MAX_TABLE).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let own = whole(format!("/proc/thread-self/net/{table}"));
+    own.or_else(|_| whole(format!("/proc/net/{table}")))
+        .unwrap_or_default()
 }
 
 /// Sorted, each once, with the widest reach.

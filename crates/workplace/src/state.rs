@@ -35,15 +35,27 @@ pub(crate) fn replace(path: &Utf8Path, content: &[u8]) -> io::Result<()> {
 }
 
 pub(crate) fn replace_with_mode(path: &Utf8Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let new = path.with_extension("new");
+    write_new(&new, content, mode)?;
+    fs::rename(&new, path)
+}
+
+/// As [`replace`], also when the machine dies: then it is the old one or the new.
+pub(crate) fn replace_synced(path: &Utf8Path, content: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    write_new(&new, content, 0o644)?.sync_data()?;
+    fs::rename(&new, path)
+}
+
+fn write_new(path: &Utf8Path, content: &[u8], mode: u32) -> io::Result<File> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    let new = path.with_extension("new");
-    let _ = fs::remove_file(&new);
+    let _ = fs::remove_file(path);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | PLAIN;
-    let mut file = File::from(open(new.as_str(), flags, Mode::from_raw_mode(mode))?);
+    let mut file = File::from(open(path.as_str(), flags, Mode::from_raw_mode(mode))?);
     file.write_all(content)?;
-    fs::rename(&new, path)
+    Ok(file)
 }
 
 /// For reading and appending; made if it is not there, or not a file.

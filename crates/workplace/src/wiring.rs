@@ -1,11 +1,17 @@
 //! Where one module asks for something in its own words, and another has it.
 
+use std::pin::Pin;
+
+use bytes::Bytes;
 use futures::future::LocalBoxFuture;
+use hyper::{Method, Response};
 use serde_json::{Value, json};
 use wire::link::{Action, ActionsCall, Call as _, SaveSnapshot};
 
 use crate::devtools::{self, HubError, HubRequest, TunnelRefused, TunnelRegistry};
+use crate::gateway::{Handler, Origins, Socket};
 use crate::link::{AskError, Handle, Who};
+use crate::terminal::{self, DEFAULT_NAME, TTYD_SUBPROTOCOL, Terminals, serve_ttyd};
 use crate::tunnels::{Tunnel, TunnelError, Tunnels};
 
 /// Whom the list of tunnels names for what is done from inside.
@@ -69,5 +75,36 @@ fn asked(request: HubRequest) -> (&'static str, Value) {
             params,
         })),
         HubRequest::Invocation { id } => actions(&ActionsCall::Status { invocation: id }),
+    }
+}
+
+/// The terminal, as the gateway shows it.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    terminals: Terminals,
+    origins: Origins,
+}
+
+impl Screen {
+    pub(crate) fn new(terminals: &Terminals, origins: &Origins) -> Self {
+        Self {
+            terminals: terminals.clone(),
+            origins: origins.clone(),
+        }
+    }
+}
+
+impl Handler for Screen {
+    fn protocol(&self) -> &'static str {
+        TTYD_SUBPROTOCOL
+    }
+
+    fn answer(&self, method: &Method, path: &str) -> Response<Bytes> {
+        terminal::page(method, path, &self.origins.list())
+    }
+
+    fn serve(&self, socket: Socket) -> Pin<Box<dyn Future<Output = ()>>> {
+        let terminals = self.terminals.clone();
+        Box::pin(async move { serve_ttyd(&terminals, DEFAULT_NAME, socket.stream).await })
     }
 }

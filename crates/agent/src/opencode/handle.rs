@@ -14,6 +14,7 @@ use crate::agent::{
     SlashCommand,
 };
 use crate::channel::ChannelKey;
+use crate::configuration::PermissionPolicy;
 use crate::event::{Mark, Outcome, PermissionId, QuestionId, SessionRef};
 use crate::prompt::{ModelName, Prompt, PromptId};
 use crate::review::{self, Review, ReviewRequest};
@@ -62,6 +63,11 @@ pub(super) enum Command {
         channel: ChannelKey,
         session: String,
     },
+    Remember {
+        channel: ChannelKey,
+        session: String,
+    },
+    DecideBy(PermissionPolicy),
     ProcessStarted,
     ProcessEnded(String),
     ProcessGivenUp(String),
@@ -313,12 +319,21 @@ impl Agent for OpenCode {
         Ok(SessionRef(session))
     }
 
+    async fn remember(&self, channel: ChannelKey, session: SessionRef) {
+        let session = session.0;
+        let _ = self.tell(Command::Remember { channel, session }).await;
+    }
+
     async fn models(&self) -> Result<Vec<ModelInfo>, Failed> {
         Ok(models_in(&self.api.providers().await?))
     }
 
     async fn held(&self) -> Result<Vec<Held>, Failed> {
         self.ask(|reply| Command::Held { reply }).await
+    }
+
+    async fn decide_by(&self, policy: PermissionPolicy) {
+        let _ = self.tell(Command::DecideBy(policy)).await;
     }
 
     async fn process_started(&self) {
@@ -347,8 +362,10 @@ fn models_in(value: &Value) -> Vec<ModelInfo> {
     let mut models: Vec<ModelInfo> = providers
         .flat_map(|provider| {
             let id = provider["id"].as_str().unwrap_or_default();
+            let of = provider["name"].as_str().unwrap_or(id);
             let models = provider["models"].as_object().into_iter().flatten();
             models.map(move |(model, about)| ModelInfo {
+                provider_name: of.to_owned(),
                 model: ModelName {
                     provider: id.to_owned(),
                     model: model.clone(),

@@ -14,7 +14,7 @@ use crate::configuration::{
     Configuration, File, FileContent, Launch, Model, PermissionPolicy, Provider, Questions, Sees,
     Speaks,
 };
-use crate::prompt::ModelName;
+use crate::prompt::{ModelName, Signature};
 
 /// The name of its only user.
 pub(super) const USER: &str = "opencode";
@@ -40,6 +40,14 @@ pub fn launch(configuration: &Configuration) -> Launch {
     ];
     files.extend(seed(directory));
     files.extend(seed(&global));
+    files.push(File {
+        path: format!("{directory}/plugins/guard.js"),
+        content: FileContent::Text(guard_plugin(directory)),
+    });
+    files.push(File {
+        path: format!("{directory}/plugins/author.js"),
+        content: FileContent::Text(author_plugin()),
+    });
     if let Some(tools) = &configuration.tools {
         files.push(File {
             path: format!("{directory}/plugins/session.js"),
@@ -232,6 +240,25 @@ fn seed(directory: &str) -> [File; 3] {
     ]
 }
 
+/// Of the two ways in which it reads configuration, one does not know
+/// `OPENCODE_DISABLE_PROJECT_CONFIG`: with the first prompt it imports what the repository names as
+/// plugins. This is loaded before, and leaves nothing to import but what is ours and its own.
+fn guard_plugin(directory: &str) -> String {
+    const GUARD: &str = r#"const ours = DIRECTORY.replace(/[^\w/-]/g, "\\$&")
+Bun.plugin({
+  name: "guard",
+  setup(build) {
+    build.onLoad({ filter: new RegExp(`^(?!${ours}|/\\$bunfs/)`) }, ({ path }) => ({
+      contents: `throw new Error(${JSON.stringify(path + " is not loaded")})`,
+      loader: "js",
+    }))
+  },
+})
+export const Guard = async () => ({})
+"#;
+    GUARD.replace("DIRECTORY", &json!(format!("{directory}/")).to_string())
+}
+
 /// A call over MCP does not say whose it is. This adds the session to the arguments.
 fn session_plugin(server: &str) -> String {
     let prefix = json!(format!("{server}_"));
@@ -242,6 +269,50 @@ fn session_plugin(server: &str) -> String {
            }},\n\
          }})\n"
     )
+}
+
+/// Whose prompt a session works on comes with the prompt itself; every command that it runs gets
+/// that name for its commits. Git's own configuration is one for all, and channels run side by side.
+fn author_plugin() -> String {
+    format!(
+        r#"const MOST = 1000
+const authors = new Map()
+const parents = new Map()
+const note = (map, key, value) => {{
+  map.delete(key)
+  map.set(key, value)
+  if (map.size > MOST) map.delete(map.keys().next().value)
+}}
+export const Author = async () => ({{
+  event: async ({{ event }}) => {{
+    const info = event.type === "session.created" ? event.properties.info : undefined
+    if (info && info.parentID) note(parents, info.id, info.parentID)
+  }},
+  "chat.message": async (input, output) => {{
+    const signed = output.parts.find((part) => part.metadata && part.metadata.{AUTHOR})
+    if (signed) note(authors, input.sessionID, signed.metadata.{AUTHOR})
+    else authors.delete(input.sessionID)
+  }},
+  "shell.env": async (input, output) => {{
+    let session = input.sessionID
+    for (let depth = 0; depth < 32 && session && !authors.has(session); depth++) session = parents.get(session)
+    const author = authors.get(session)
+    if (!author) return
+    for (const role of ["AUTHOR", "COMMITTER"]) {{
+      output.env["GIT_" + role + "_NAME"] = author.name
+      output.env["GIT_" + role + "_EMAIL"] = author.mail
+    }}
+  }},
+}})
+"#
+    )
+}
+
+const AUTHOR: &str = "nacre_author";
+
+/// What the plugin finds in the prompt. It is not told to the model.
+pub(super) fn author_metadata(signs: &Signature) -> Value {
+    json!({ AUTHOR: { "name": signs.name(), "mail": signs.mail() } })
 }
 
 /// The argument in which our tools find the session that calls them.

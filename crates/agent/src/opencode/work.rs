@@ -169,6 +169,8 @@ impl Worker {
     ) -> Result<(String, Option<NewSession>), HttpError> {
         let Some(known) = known else {
             let session = self.api.create_session(&title(channel)).await?;
+            // Something may have been said to another agent, or in a sandbox that is gone.
+            self.remind(channel, &session.id).await;
             return Ok((session.id, Some(NewSession::First)));
         };
         if verified == Verified::Yes {
@@ -218,8 +220,8 @@ impl Worker {
         let from = before.len().saturating_sub(MOST_MEMORY);
         let before = &before[before.ceil_char_boundary(from)..];
         let text = format!(
-            "The session that held this conversation was lost. What was said in it before, for \
-             your information; do not answer it:\n\n{before}"
+            "You do not remember this conversation. What was said in it before, for your \
+             information; do not answer it:\n\n{before}"
         );
         if let Err(error) = self.api.tell(session, &text).await {
             tracing::warn!(%error, "a new session could not be told what was said before");

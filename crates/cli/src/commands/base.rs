@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use provider_local::{Built, Flavour};
+use provider_local::{Built, Flavour, Part};
 
 use crate::app::App;
 use crate::commands::snapshot;
@@ -17,6 +17,9 @@ pub(crate) enum Command {
         /// Agent, git, ripgrep, Node and Caddy alone: for quick starts
         #[arg(long)]
         slim: bool,
+        /// As `--slim`, and these: browser, desktop, editor, services
+        #[arg(long, value_name = "PART", value_delimiter = ',', conflicts_with = "slim", value_parser = part)]
+        with: Vec<Part>,
     },
     /// Show the bases there are
     Ls,
@@ -24,11 +27,26 @@ pub(crate) enum Command {
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
     match command {
-        Command::Build { slim: false } => build(app, Flavour::Full).await?,
-        Command::Build { slim: true } => build(app, Flavour::Slim).await?,
+        Command::Build { slim, with } => build(app, flavour(slim, with)).await?,
         Command::Ls => list(app).await?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn flavour(slim: bool, with: Vec<Part>) -> Flavour {
+    match (slim, with.is_empty()) {
+        (true, _) => Flavour::Slim,
+        (false, true) => Flavour::Full,
+        (false, false) => Flavour::With(with.into_iter().collect()),
+    }
+}
+
+fn part(name: &str) -> Result<Part, String> {
+    let known = Part::ALL.into_iter().find(|part| part.name() == name);
+    known.ok_or_else(|| {
+        let names = Part::ALL.map(Part::name);
+        format!("the parts are {}", names.join(", "))
+    })
 }
 
 async fn build(app: &App, flavour: Flavour) -> Result<(), CommandError> {

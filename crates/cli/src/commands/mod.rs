@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
+mod hub_side;
 pub(crate) mod internal;
 pub(crate) mod man;
 pub(crate) mod sandbox;

@@ -5,25 +5,37 @@ use std::cell::RefCell;
 
 use camino::Utf8PathBuf;
 use fs_err::File;
+use model::SnapshotId;
 
 use crate::world::text;
 use crate::{Nacre, Ran};
 
 pub(crate) struct Based {
     pub(crate) nacre: Nacre,
+    /// Of the same home another test may build another one, and that is named `base` then.
+    pub(crate) base: SnapshotId,
     made: RefCell<Vec<String>>,
 }
 
 impl Based {
     /// `None` where there is nothing to build from; that is said.
-    #[expect(clippy::print_stderr, reason = "a skipped test says so")]
     pub(crate) fn slim() -> Option<Self> {
+        Self::built("--slim")
+    }
+
+    /// With everything that people look at, and services. It takes some minutes more.
+    pub(crate) fn with_parts() -> Option<Self> {
+        Self::built("--with=desktop,editor,services")
+    }
+
+    #[expect(clippy::print_stderr, reason = "a skipped test says so")]
+    fn built(flavour: &str) -> Option<Self> {
         let home = Utf8PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("based");
         fs_err::create_dir_all(&home).unwrap();
         let nacre = Nacre::at(home.clone());
-        let lock = File::create(home.join("test.lock")).unwrap();
+        let lock = File::create(home.join(format!("test{flavour}.lock"))).unwrap();
         lock.file().lock().unwrap();
-        let built = nacre.run(["base", "build", "--slim"]);
+        let built = nacre.run(["--json", "base", "build", flavour]);
         drop(lock);
         if built.code == Some(5) && is_out_of_reach(&built.stderr) {
             eprintln!(
@@ -34,6 +46,7 @@ impl Based {
         }
         assert_eq!(built.code, Some(0), "{}", built.transcript());
         Some(Self {
+            base: text(&built.json()["id"]).parse().unwrap(),
             nacre,
             made: RefCell::default(),
         })
@@ -45,11 +58,8 @@ impl Based {
     }
 
     pub(crate) fn create(&self, arguments: &[&str]) -> String {
-        let all = [
-            &["--json", "sandbox", "create", "--from", "base"],
-            arguments,
-        ]
-        .concat();
+        let base = self.base.to_string();
+        let all = [&["--json", "sandbox", "create", "--from", &base], arguments].concat();
         let created = self.nacre.run(&all);
         assert_eq!(created.code, Some(0), "{}", created.transcript());
         let id = text(&created.json()["id"]);

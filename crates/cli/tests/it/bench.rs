@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::Nacre;
+use crate::based::Based;
 use crate::world::World;
 
 #[test]
@@ -41,6 +43,52 @@ fn a_quick_benchmark_of_moving_has_every_figure_and_leaves_nothing() {
     assert_eq!(report["goals"].as_array().map(Vec::len), Some(4));
     let left: Vec<_> = world.nacre.home.path().read_dir_utf8().unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_quick_benchmark_of_a_workplace_has_every_figure_and_leaves_nothing() {
+    let Some(based) = Based::slim() else { return };
+    let ran = based.nacre.run(["--json", "bench", "runner", "--quick"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    let report = ran.json();
+    for (name, n) in [
+        ("create_exec, with a workplace", 3),
+        ("create to agent ready", 1),
+        ("OpenCode alone, to its first answer", 1),
+        ("300 deltas: added by runner and link", 300),
+        ("terminal: a key and its echo", 20),
+    ] {
+        assert_eq!(named(&report["operations"], name)["n"], n, "{name}");
+    }
+    for name in ["300 deltas", "300 deltas with a link that is cut"] {
+        let goals = report["goals"].as_array().into_iter().flatten();
+        let whole = goals
+            .filter(|goal| goal["name"] == name && goal["figure"] == "lost or doubled")
+            .collect::<Vec<_>>();
+        assert_eq!(whole.len(), 1, "{report}");
+        assert_eq!(whole[0]["met"], true, "{}", whole[0]);
+    }
+    for way in ["direct", "gateway", "caddy"] {
+        let value = named(&report["values"], &format!("{way}: 64 KiB bodies"));
+        assert!(value["value"].as_f64() > Some(0.0), "{value}");
+    }
+    assert_eq!(report["goals"].as_array().map(Vec::len), Some(13));
+    let all = based.nacre.run(["--json", "sandbox", "ls", "--all"]).json();
+    let left = all["sandboxes"].as_array().into_iter().flatten();
+    let ours = left
+        .filter(|sandbox| sandbox["labels"]["nacre-bench"].is_string())
+        .count();
+    assert_eq!(ours, 0, "{all}");
+}
+
+#[test]
+fn without_a_base_the_benchmark_of_a_workplace_says_how_to_get_one() {
+    let ran = Nacre::new().run(["bench", "runner", "--quick"]);
+    insta::assert_snapshot!(ran.transcript(), @"
+    error: there is no base to start sandboxes from
+    hint: `nacre base build --slim` builds one, or name a snapshot with `--base`
+    [exit 3]
+    ");
 }
 
 #[test]

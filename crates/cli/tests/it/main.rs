@@ -5,16 +5,21 @@
 mod bad_input;
 mod based;
 mod bench;
+mod browser;
 mod configuration;
 mod crash;
 mod doctor;
 mod exec;
 mod help;
+mod hostile;
 mod moving;
 mod sandbox;
+mod ssh;
 mod story;
 mod tools;
 mod usage;
+mod workbench;
+mod workplace;
 mod world;
 
 use std::ffi::OsStr;

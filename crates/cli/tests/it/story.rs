@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use provider::{
-    ExecSpec, Forward, LinkBy, Origin, Provider as _, SandboxId, SandboxSpec, Workplace,
+    ExecSpec, Finished, Forward, LinkBy, Origin, Provider as _, SandboxId, SandboxSpec, Workplace,
 };
 use provider_local::{Config, Local};
 use testkit::hub::{Carrier, Hub, Way};
@@ -13,7 +13,7 @@ use testkit::model::ScriptedModel;
 use tokio::task::JoinSet;
 use wire::link::{
     AgentConfig, AgentStatus, Boot, CustomProvider, FromHub, FromRunner, Model, PhaseState, Prompt,
-    Repo,
+    Repo, Use,
 };
 
 use crate::based::Based;
@@ -21,63 +21,44 @@ use crate::tools::Repository;
 
 const SESSION: &str = "ses_story";
 /// Of a machine that does other things, too.
-const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 /// On the sandbox's loopback, where the model is found.
-const MODEL_PORT: u16 = 8399;
+pub(crate) const MODEL_PORT: u16 = 8399;
 
 /// A sandbox with a workplace, and its hub.
-struct Story<'a> {
+pub(crate) struct Story<'a> {
     based: &'a Based,
-    local: Local,
-    id: SandboxId,
-    hub: Hub,
-    tasks: JoinSet<()>,
+    pub(crate) local: Local,
+    pub(crate) id: SandboxId,
+    pub(crate) hub: Hub,
+    pub(crate) tasks: JoinSet<()>,
 }
 
 impl<'a> Story<'a> {
     async fn begin(based: &'a Based, forwards: &[(u16, SocketAddr)]) -> Self {
+        Self::begin_with(based, forwards, |spec| spec).await
+    }
+
+    /// In a sandbox with a property more.
+    pub(crate) async fn begin_with(
+        based: &'a Based,
+        forwards: &[(u16, SocketAddr)],
+        with: impl FnOnce(SandboxSpec) -> SandboxSpec,
+    ) -> Self {
         let local = Local::open(&Config::at(based.nacre.home.path())).unwrap();
-        let base = local.base().unwrap().expect("a base was built");
-        Self::of(
-            based,
-            local,
-            Hub::new(SESSION, 1),
-            Origin::Snapshot(base),
-            1,
-            forwards,
-        )
-        .await
+        let spec = with(spec(Origin::Snapshot(based.base.clone()), 1, forwards));
+        Self::of(based, local, Hub::new(SESSION, 1), &spec).await
     }
 
     /// The next sandbox of the same session.
     async fn from(before: Self, origin: Origin, forwards: &[(u16, SocketAddr)]) -> Self {
         before.local.remove(before.id).await.unwrap();
         let hub = before.hub.successor();
-        Self::of(before.based, before.local, hub, origin, 2, forwards).await
+        Self::of(before.based, before.local, hub, &spec(origin, 2, forwards)).await
     }
 
-    async fn of(
-        based: &'a Based,
-        local: Local,
-        hub: Hub,
-        origin: Origin,
-        generation: u64,
-        forwards: &[(u16, SocketAddr)],
-    ) -> Self {
-        let forward = |(port, to): &(u16, SocketAddr)| Forward {
-            port: *port,
-            to: *to,
-        };
-        let spec = SandboxSpec {
-            generation,
-            forwards: forwards.iter().map(forward).collect(),
-            workplace: Some(Workplace {
-                session: Some(SESSION.to_owned()),
-                link: LinkBy::Door,
-            }),
-            ..SandboxSpec::from(origin)
-        };
-        let id = local.create(&spec).await.unwrap().id;
+    async fn of(based: &'a Based, local: Local, hub: Hub, spec: &SandboxSpec) -> Self {
+        let id = local.create(spec).await.unwrap().id;
         based.goes_with_us(&id.to_string());
         Self {
             based,
@@ -89,7 +70,7 @@ impl<'a> Story<'a> {
     }
 
     /// Says what it is to become, and waits for it.
-    async fn boot(&mut self, boot: Boot) {
+    pub(crate) async fn boot(&mut self, boot: Boot) {
         self.hub.boot_with(boot);
         self.open_the_door().await;
         self.is_ready().await;
@@ -107,7 +88,11 @@ impl<'a> Story<'a> {
         });
     }
 
-    async fn heard(&self, what: &str, is_it: impl Fn(&FromRunner) -> bool) -> FromRunner {
+    pub(crate) async fn heard(
+        &self,
+        what: &str,
+        is_it: impl Fn(&FromRunner) -> bool,
+    ) -> FromRunner {
         let heard = self.hub.wait_for(is_it);
         let Ok(frame) = tokio::time::timeout(PATIENCE, heard).await else {
             panic!("{what} did not come; heard: {:#?}", self.hub.heard());
@@ -115,7 +100,7 @@ impl<'a> Story<'a> {
         frame.body
     }
 
-    async fn is_ready(&self) {
+    pub(crate) async fn is_ready(&self) {
         let ready = self
             .heard("readiness", |frame| {
                 matches!(
@@ -142,7 +127,7 @@ impl<'a> Story<'a> {
     }
 
     /// Sends a prompt and waits for its end.
-    async fn prompt(&self, id: &str, content: &str, chain: &[&str]) -> FromRunner {
+    pub(crate) async fn prompt(&self, id: &str, content: &str, chain: &[&str]) -> FromRunner {
         self.hub.say(FromHub::Prompt(Box::new(Prompt {
             id: id.to_owned(),
             content: content.to_owned(),
@@ -186,13 +171,28 @@ impl<'a> Story<'a> {
         found.expect("it was answered")
     }
 
-    async fn sh(&self, script: &str) -> String {
-        let spec = ExecSpec {
-            user: Some("user".to_owned()),
-            ..ExecSpec::new(["bash", "-lc", script])
-        };
-        let exec = self.local.exec(self.id, spec).await.unwrap();
-        let finished = exec.finish().await.unwrap();
+    /// Our name of the answer to a prompt.
+    fn message(&self, id: &str) -> String {
+        let found = self.hub.look(|ledger| {
+            ledger.bodies().find_map(|body| match body {
+                FromRunner::Message {
+                    prompt_id: Some(prompt),
+                    message_id,
+                    ..
+                } if prompt == id => Some(message_id.clone()),
+                _ => None,
+            })
+        });
+        found.expect("it was begun")
+    }
+
+    /// As the agent's user.
+    pub(crate) async fn sh(&self, script: &str) -> String {
+        self.sh_as("user", script).await
+    }
+
+    pub(crate) async fn sh_as(&self, user: &str, script: &str) -> String {
+        let finished = self.try_as(user, script).await;
         let stdout = String::from_utf8_lossy(&finished.stdout).into_owned();
         assert_eq!(
             finished.exit.code,
@@ -203,13 +203,38 @@ impl<'a> Story<'a> {
         stdout
     }
 
-    async fn end(mut self) {
+    pub(crate) async fn try_as(&self, user: &str, script: &str) -> Finished {
+        let spec = ExecSpec {
+            user: Some(user.to_owned()),
+            ..ExecSpec::new(["bash", "-lc", script])
+        };
+        let exec = self.local.exec(self.id, spec).await.unwrap();
+        exec.finish().await.unwrap()
+    }
+
+    pub(crate) async fn end(mut self) {
         self.tasks.shutdown().await;
         self.local.remove(self.id).await.unwrap();
     }
 }
 
-fn ends(frame: &FromRunner, id: &str) -> bool {
+fn spec(origin: Origin, generation: u64, forwards: &[(u16, SocketAddr)]) -> SandboxSpec {
+    let forward = |(port, to): &(u16, SocketAddr)| Forward {
+        port: *port,
+        to: *to,
+    };
+    SandboxSpec {
+        generation,
+        forwards: forwards.iter().map(forward).collect(),
+        workplace: Some(Workplace {
+            session: Some(SESSION.to_owned()),
+            link: LinkBy::Door,
+        }),
+        ..SandboxSpec::from(origin)
+    }
+}
+
+pub(crate) fn ends(frame: &FromRunner, id: &str) -> bool {
     match frame {
         FromRunner::Complete { prompt_id, .. } | FromRunner::Canceled { prompt_id, .. } => {
             prompt_id == id
@@ -219,7 +244,7 @@ fn ends(frame: &FromRunner, id: &str) -> bool {
     }
 }
 
-fn boot() -> Boot {
+pub(crate) fn boot() -> Boot {
     let model = |id: &str| Model {
         id: id.to_owned(),
         name: None,
@@ -341,32 +366,8 @@ async fn an_agent_works_on_a_repository_and_goes_on_from_a_snapshot() {
     assert!(matches!(end, FromRunner::Canceled { .. }), "{end:?}");
     assert_eq!(story.sh("pgrep -f '^sleep 600' || true").await, "");
 
-    // The hub dies in the middle of an answer and has all of it when it is back.
-    let words = "word ".repeat(60);
-    let long = format!("!!{{\"text\": \"{}\", \"delay_ms\": 20}}", words.trim());
-    let cut = async {
-        story
-            .heard("a beginning", |frame| {
-                matches!(frame, FromRunner::Message { prompt_id: Some(id), .. } if id == "p4")
-            })
-            .await;
-        story.hub.die_and_come_back();
-    };
-    let (end, ()) = tokio::join!(story.prompt("p4", &long, &[]), cut);
-    assert!(matches!(end, FromRunner::Complete { .. }), "{end:?}");
-    assert_eq!(story.answer("p4"), words.trim());
-
-    // What it serves is seen in the preview.
-    let shown = story
-        .sh(
-            "nacre services start --name web --command 'python3 -m http.server 3000' >/dev/null && \
-             nacre services expose 3000 >/dev/null && \
-             for i in $(seq 300); do \
-               curl -sf -o /dev/null http://127.0.0.1:20000/ && echo shown && exit 0; sleep 0.1; \
-             done; exit 1",
-        )
-        .await;
-    assert_eq!(shown, "shown\n");
+    is_whole_after_its_hub_died(&story).await;
+    is_seen_in_the_preview(&story).await;
 
     // Stopped, started from the snapshot: the conversation goes on.
     let asked = requests.count();
@@ -384,5 +385,58 @@ async fn an_agent_works_on_a_repository_and_goes_on_from_a_snapshot() {
     let told = requests.shown().last().unwrap().to_string();
     assert!(told.contains("Done with it."), "{told}");
     assert!(asked > 0);
+
+    // What was answered before the snapshot can be taken back by its name.
+    story.hub.say(FromHub::Revert {
+        message_id: story.message("p1"),
+        request_id: Some("r1".to_owned()),
+        channel: None,
+    });
+    let reverted = story
+        .heard("the revert", |frame| {
+            matches!(frame, FromRunner::Reverted { .. })
+        })
+        .await;
+    assert!(
+        matches!(&reverted, FromRunner::Reverted { error: None, message_ids, .. } if message_ids.len() > 1),
+        "{reverted:?}"
+    );
+    assert_eq!(story.sh("cat ~/workspace/pearl/layers").await, "nacre\n");
     story.end().await;
+}
+
+/// The hub dies in the middle of an answer and has all of it when it is back.
+async fn is_whole_after_its_hub_died(story: &Story<'_>) {
+    let words = "word ".repeat(60);
+    let long = format!("!!{{\"text\": \"{}\", \"delay_ms\": 20}}", words.trim());
+    let cut = async {
+        story
+            .heard("a beginning", |frame| {
+                matches!(frame, FromRunner::Message { prompt_id: Some(id), .. } if id == "p4")
+            })
+            .await;
+        story.hub.die_and_come_back();
+    };
+    let (end, ()) = tokio::join!(story.prompt("p4", &long, &[]), cut);
+    assert!(matches!(end, FromRunner::Complete { .. }), "{end:?}");
+    assert_eq!(story.answer("p4"), words.trim());
+}
+
+async fn is_seen_in_the_preview(story: &Story<'_>) {
+    let shown = story
+        .sh(
+            "nacre services start --name web --command 'python3 -m http.server 3000' >/dev/null && \
+             nacre services expose 3000 >/dev/null && \
+             for i in $(seq 300); do \
+               curl -sf -o /dev/null http://127.0.0.1:20000/ && echo shown && exit 0; sleep 0.1; \
+             done; exit 1",
+        )
+        .await;
+    assert_eq!(shown, "shown\n");
+    story
+        .heard(
+            "that somebody looked",
+            |frame| matches!(frame, FromRunner::Activity { uses } if uses.contains(&Use::Request)),
+        )
+        .await;
 }

@@ -123,12 +123,19 @@ impl Repository {
     }
 
     pub(crate) fn serve() -> Self {
+        Self::serve_with("true")
+    }
+
+    /// With what the script puts into its folder.
+    pub(crate) fn serve_with(script: &str) -> Self {
         let directory = camino_tempfile::tempdir().unwrap();
-        let script = "git init -q -b main work && cd work && echo nacre > layers && git add . && \
-            git -c user.name=n -c user.email=n@example.com commit -qm one && cd .. && \
-            git clone -q --bare work pearl.git && git -C pearl.git update-server-info";
+        let script = format!(
+            "git init -q -b main work && cd work && echo nacre > layers && {{\n{script}\n}} && git add . && \
+             git -c user.name=n -c user.email=n@example.com commit -qm one && cd .. && \
+             git clone -q --bare work pearl.git && git -C pearl.git update-server-info"
+        );
         let made = Command::new("sh")
-            .args(["-c", script])
+            .args(["-ec", &script])
             .current_dir(directory.path())
             .status()
             .unwrap();

@@ -6,7 +6,6 @@ use std::time::Duration;
 use camino_tempfile::Utf8TempDir;
 use model::{Clock, ManualClock, SignedDuration};
 use nacre_jobs::{Config, Context, Job, JobError, Retry, Runner, row};
-use nacre_store as store;
 use serde::{Deserialize, Serialize};
 use store::{Location, Store};
 use tokio::sync::Notify;
@@ -18,7 +17,7 @@ pub(crate) struct Desk {
     done: Mutex<Vec<String>>,
     /// Keys, in the order in which they began.
     began: Mutex<Vec<String>>,
-    /// How many of a key run now, and the most that ever did.
+    /// How many runs of a job there are now, and the most that ever were.
     at_once: Mutex<BTreeMap<String, (usize, usize)>>,
     pub(crate) begun: AtomicUsize,
     pub(crate) go_on: Notify,
@@ -33,17 +32,15 @@ impl Desk {
         self.began.lock().unwrap().clone()
     }
 
-    fn enters(&self, key: &str) -> Leaves<'_> {
+    fn enters(&self, key: &str, number: u32) -> Leaves<'_> {
+        let job = format!("{key} {number}");
         let mut at_once = self.at_once.lock().unwrap();
-        let (now, most) = at_once.entry(key.to_owned()).or_default();
+        let (now, most) = at_once.entry(job.clone()).or_default();
         *now += 1;
         *most = (*most).max(*now);
         self.began.lock().unwrap().push(key.to_owned());
         self.begun.fetch_add(1, Ordering::SeqCst);
-        Leaves {
-            desk: self,
-            key: key.to_owned(),
-        }
+        Leaves { desk: self, job }
     }
 
     pub(crate) fn most_at_once(&self) -> usize {
@@ -54,13 +51,13 @@ impl Desk {
 
 struct Leaves<'a> {
     desk: &'a Desk,
-    key: String,
+    job: String,
 }
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
         let mut at_once = self.desk.at_once.lock().unwrap();
-        if let Some((now, _)) = at_once.get_mut(&self.key) {
+        if let Some((now, _)) = at_once.get_mut(&self.job) {
             *now -= 1;
         }
     }
@@ -95,7 +92,7 @@ impl Job<Desk> for Task {
     const RETRY: Retry = Retry {
         attempts: 3,
         first: Duration::from_secs(5),
-        longest: Duration::from_secs(60),
+        longest: Duration::from_mins(1),
     };
 
     fn key(&self) -> String {
@@ -104,17 +101,16 @@ impl Job<Desk> for Task {
 
     async fn run(self, context: &Context<Desk>) -> Result<(), JobError> {
         let desk = &context.app;
-        let _leaves = desk.enters(&self.key);
+        let _leaves = desk.enters(&self.key, self.number);
         let told = format!("{} {} #{}", self.key, self.number, context.attempt);
         match self.how {
-            How::Well => {}
             How::Retry => return Err(JobError::retry(anyhow::anyhow!("not today").context("no"))),
             How::GiveUp => return Err(JobError::give_up("never")),
             How::Panic => panic!("oh"),
             How::Retries(times) if context.attempt <= times => {
                 return Err(JobError::retry("not yet"));
             }
-            How::Retries(_) => {}
+            How::Well | How::Retries(_) => {}
             How::Wait => desk.go_on.notified().await,
             How::UntilShutdown => {
                 context.shutdown.cancelled().await;
@@ -154,7 +150,7 @@ impl Office {
             lease: Duration::from_millis(300),
             poll: Duration::from_millis(20),
             drain: Duration::from_secs(20),
-            keep_failed: Duration::from_secs(3600),
+            keep_failed: Duration::from_hours(1),
         }
     }
 

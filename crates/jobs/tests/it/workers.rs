@@ -53,7 +53,7 @@ async fn a_worker_runs_what_is_put_in_at_once() {
     let office = Office::open().await;
     let config = Config {
         // Told, and not because it looked.
-        poll: Duration::from_secs(3600),
+        poll: Duration::from_hours(1),
         ..Office::config()
     };
     let workers = Workers::start(&office, 1, &config);
@@ -123,11 +123,7 @@ async fn two_workers_never_run_one_job_at_once() {
     done.dedup();
     assert_eq!(done.len(), runs, "none ran twice");
     assert!(done.iter().any(|run| run == "a 9 #1"), "the newest ran");
-    assert_eq!(
-        office.desk.most_at_once(),
-        2,
-        "a newer one of a key may join the running one"
-    );
+    assert_eq!(office.desk.most_at_once(), 1);
 }
 
 #[tokio::test]
@@ -223,16 +219,12 @@ async fn a_worker_that_lost_its_lease_stops_and_is_not_heard() {
     let now = office.clock.now();
     until("it is lost", async || {
         let lost = office.store.lost_jobs(office.clock.now()).await.unwrap();
-        match lost.first() {
-            Some(lost) => {
-                let heard = office.store.requeue_job(lost, now).await.unwrap();
-                heard == nacre_store::jobs::Heard::Yes
-            }
-            None => {
-                office.advance(3600);
-                false
-            }
+        if let Some(lost) = lost.first() {
+            let heard = office.store.requeue_job(lost, now).await.unwrap();
+            return heard == store::jobs::Heard::Yes;
         }
+        office.advance(3600);
+        false
     })
     .await;
     // It is run again, by the same worker perhaps, and the first run ended before long.

@@ -363,7 +363,7 @@ impl Lifecycle {
     ) -> (Self, Vec<Effect>) {
         match &mut self.state {
             State::Running(running) if running.place.generation == generation => {
-                running.last = Some(snapshot)
+                running.last = Some(snapshot);
             }
             State::Migrating(migrating)
                 if migrating.old.generation == generation

@@ -210,7 +210,7 @@ impl Engine {
         }
     }
 
-    fn workplace(&self, record: &Record) -> Option<wire::workplace::Order> {
+    pub(crate) fn workplace(&self, record: &Record) -> Option<wire::workplace::Order> {
         let workplace = record.workplace.as_ref()?;
         let own = record.id.to_string();
         let session = workplace.session.as_ref().unwrap_or(&own);

@@ -37,3 +37,25 @@ impl TestHome {
         std::fs::remove_dir_all(&self.path).expect("the home can be removed");
     }
 }
+
+/// After a test that failed: nothing that it started goes on.
+impl Drop for TestHome {
+    fn drop(&mut self) {
+        if !self.path.exists() {
+            return;
+        }
+        // A runtime that is unwinding runs nothing more.
+        let clearing = std::thread::scope(|scope| {
+            let clear = || {
+                let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+                runtime.block_on(self.clear());
+            };
+            scope.spawn(clear).join()
+        });
+        assert!(
+            clearing.is_ok() || std::thread::panicking(),
+            "sandboxes stay behind in {}",
+            self.path
+        );
+    }
+}

@@ -1,126 +1,44 @@
 //! A runner under test, with and without a cgroup.
 
-use std::io::Read as _;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
-use camino_tempfile::Utf8TempDir;
-use rustix::io::fcntl_dupfd_cloexec;
-use wire::guest::{
-    CGROUP_FD, CONFIG_FD, Config, Exec, Exited, LISTEN_FD, READY_FD, Reply, Request,
-};
+use testkit::PidOne;
+use wire::guest::{Config, Exec, Exited, Reply, Request};
 use wire::{Channel, Frame, Raw};
 
-pub(crate) struct Runner {
-    child: Child,
-    directory: Utf8TempDir,
-    cgroup: Option<Cgroup>,
-}
+pub(crate) struct Runner(PidOne);
 
 impl Runner {
     /// In a cgroup where the machine has one.
     pub(crate) fn start() -> Self {
-        Self::launch(Cgroup::make())
+        Self(PidOne::of(&config()))
     }
 
     pub(crate) fn start_without_cgroup() -> Self {
-        Self::launch(None)
-    }
-
-    #[expect(
-        unsafe_code,
-        reason = "descriptors are put in place between fork and exec"
-    )]
-    fn launch(cgroup: Option<Cgroup>) -> Self {
-        let directory = camino_tempfile::tempdir().unwrap();
-        let config = Config {
-            sandbox: "sandbox-1".to_owned(),
-            generation: 3,
-            boot: "boot-1".to_owned(),
-            env: vec![
-                ("FROM_CONFIG".into(), "yes".into()),
-                ("BOTH".into(), "config".into()),
-            ],
-            listen: None,
-            scaffold: Vec::new(),
-            workplace: None,
-        };
-        let path = directory.path().join("config");
-        fs_err::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();
-        let config = fs_err::File::open(&path).unwrap();
-        let listener = UnixListener::bind(directory.path().join("socket")).unwrap();
-        let (mut ready, readiness) = std::io::pipe().unwrap();
-        // Out of the way of the numbers they will have.
-        let high = |fd: &dyn AsFd| -> OwnedFd { fcntl_dupfd_cloexec(fd.as_fd(), 20).unwrap() };
-        let mut handed = vec![
-            (high(&config), CONFIG_FD),
-            (high(&listener), LISTEN_FD),
-            (high(&readiness), READY_FD),
-        ];
-        drop(readiness);
-        if let Some(cgroup) = &cgroup {
-            handed.push((high(&fs_err::File::open(&cgroup.path).unwrap()), CGROUP_FD));
-        }
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nacre-runner"));
-        let numbers: Vec<(i32, i32)> = handed
-            .iter()
-            .map(|(fd, number)| (fd.as_raw_fd(), *number))
-            .collect();
-        let absent = cgroup.is_none();
-        // SAFETY: dup2 and close are async-signal-safe, and nothing is allocated.
-        unsafe {
-            command.pre_exec(move || {
-                for (fd, number) in &numbers {
-                    if libc::dup2(*fd, *number) < 0 {
-                        return Err(std::io::Error::last_os_error());
-                    }
-                }
-                if absent {
-                    libc::close(CGROUP_FD);
-                }
-                Ok(())
-            });
-        }
-        let child = command.spawn().unwrap();
-        drop(handed);
-        let mut byte = [0];
-        ready
-            .read_exact(&mut byte)
-            .expect("the runner says that it is ready");
-        Self {
-            child,
-            directory,
-            cgroup,
-        }
+        Self(PidOne::of_without_cgroup(&config()))
     }
 
     pub(crate) fn has_cgroup(&self) -> bool {
-        self.cgroup.is_some()
+        self.0.has_cgroup()
     }
 
     pub(crate) fn pid(&self) -> i32 {
-        i32::try_from(self.child.id()).unwrap()
+        self.0.pid()
     }
 
     /// The directories of operations.
     pub(crate) fn groups(&self) -> Vec<Utf8PathBuf> {
-        self.cgroup
-            .as_ref()
-            .map(Cgroup::children)
-            .unwrap_or_default()
+        self.0.groups()
     }
 
     pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
-        self.child.wait().unwrap()
+        self.0.wait()
     }
 
     pub(crate) fn connect(&self) -> UnixStream {
-        let stream = UnixStream::connect(self.directory.path().join("socket")).unwrap();
+        let stream = UnixStream::connect(self.0.socket()).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(30)))
             .unwrap();
@@ -144,10 +62,18 @@ impl Runner {
     }
 }
 
-impl Drop for Runner {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+fn config() -> Config {
+    Config {
+        sandbox: "sandbox-1".to_owned(),
+        generation: 3,
+        boot: "boot-1".to_owned(),
+        env: vec![
+            ("FROM_CONFIG".into(), "yes".into()),
+            ("BOTH".into(), "config".into()),
+        ],
+        listen: None,
+        scaffold: Vec::new(),
+        workplace: None,
     }
 }
 
@@ -287,47 +213,4 @@ pub(crate) fn is_alive(pid: i32) -> bool {
         .rsplit(')')
         .next()
         .is_some_and(|rest| rest.starts_with(" Z"))
-}
-
-struct Cgroup {
-    path: Utf8PathBuf,
-}
-
-impl Cgroup {
-    fn make() -> Option<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let root = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"]
-            .into_iter()
-            .find(|root| std::path::Path::new(root).join("cgroup.procs").exists())?;
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = Utf8PathBuf::from(format!(
-            "{root}/nacre-runner-it-{}-{number}",
-            std::process::id()
-        ));
-        std::fs::create_dir(&path).ok()?;
-        Some(Self { path })
-    }
-
-    fn children(&self) -> Vec<Utf8PathBuf> {
-        let entries = self.path.read_dir_utf8().unwrap().flatten();
-        entries
-            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-            .map(camino::Utf8DirEntry::into_path)
-            .collect()
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        let _ = fs_err::write(self.path.join("cgroup.kill"), "1");
-        for _ in 0..1000 {
-            for child in self.children() {
-                let _ = fs_err::remove_dir(child);
-            }
-            if fs_err::remove_dir(&self.path).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
 }

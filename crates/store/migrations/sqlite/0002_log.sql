@@ -93,6 +93,7 @@ CREATE TABLE parts (
     place INTEGER NOT NULL,
     kind TEXT NOT NULL,
     content TEXT NOT NULL,
+    size INTEGER NOT NULL,
     PRIMARY KEY (session_id, message_id, id),
     FOREIGN KEY (session_id, message_id) REFERENCES messages (session_id, id) ON DELETE CASCADE
 ) STRICT;

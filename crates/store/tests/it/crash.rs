@@ -132,7 +132,7 @@ fn a_full_disk_is_an_error_and_nothing_else() {
     }
     let directory = camino_tempfile::tempdir().unwrap();
     let load = load().get_program().to_owned();
-    let script = "mount -t tmpfs -o size=3m,mode=700 none \"$1\" && \"$2\" full \"$1\"";
+    let script = "mount -t tmpfs -o size=8m,mode=700 none \"$1\" && \"$2\" full \"$1\"";
     // The mount ends with its namespace.
     let ended = Command::new("unshare")
         .args([

@@ -1,6 +1,8 @@
 //! The store as its users see it. Each story runs on SQLite, and on PostgreSQL where that is
 //! installed.
 
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
+
 /// A test for each story on SQLite, and a list of all of them for PostgreSQL: a server takes longer
 /// to start than they take together.
 macro_rules! stories {

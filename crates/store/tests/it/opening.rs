@@ -2,6 +2,7 @@
 
 use camino::Utf8PathBuf;
 use camino_tempfile::Utf8TempDir;
+use nacre_store::sessions::Listing;
 use nacre_store::{Config, Location, OpenError, Store};
 use serde_json::json;
 use sqlx::Connection as _;
@@ -37,7 +38,7 @@ fn addresses_are_a_file_or_a_server() {
 fn opened_again_everything_is_there() {
     runtime().block_on(async {
         let (_directory, path) = place();
-        let world = World::open(Location::File(path.clone()), None).await;
+        let world = World::open(Location::File(path.clone())).await;
         let fence = world.session().await;
         world.append(fence, json!({"type": "title"})).await.unwrap();
         world.store.close().await.unwrap();
@@ -129,7 +130,7 @@ fn what_is_damaged_or_no_database_is_called_so() {
         assert!(matches!(error, OpenError::Damaged { .. }), "{error:?}");
 
         let (_directory, path) = place();
-        let world = World::open(Location::File(path.clone()), None).await;
+        let world = World::open(Location::File(path.clone())).await;
         world.session().await;
         world.store.close().await.unwrap();
         let mut bytes = fs_err::read(&path).unwrap();
@@ -141,7 +142,7 @@ fn what_is_damaged_or_no_database_is_called_so() {
             Err(error) => assert!(matches!(error, OpenError::Damaged { .. }), "{error:?}"),
             Ok(store) => {
                 let read = store
-                    .list_sessions(world.organisation, Default::default())
+                    .list_sessions(world.organisation, Listing::default())
                     .await;
                 assert!(read.is_err(), "{read:?}");
             }

@@ -72,10 +72,10 @@ impl Server {
         {
             eprintln!("{name}");
         }
-        let world = World::open(self.database(name).await, None).await;
-        let store = world.store.clone();
+        let world = World::open(self.database(name).await).await;
+        let opened = world.store.clone();
         story(world).await;
-        store.close().await.unwrap();
+        opened.close().await.unwrap();
     }
 
     pub(crate) async fn database(&self, name: &str) -> Location {
@@ -100,7 +100,7 @@ impl Server {
     }
 
     async fn wait(&self) {
-        let limit = Duration::from_secs(60);
+        let limit = Duration::from_mins(1);
         let up = tokio::time::timeout(limit, async {
             while self.connect("postgres").await.is_err() {
                 tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,6 +1,6 @@
 //! What the state machine forbids, the tables forbid.
 
-use model::session::{Event, Lifecycle, PauseReason, Rest, StopReason};
+use model::session::{Event, Lifecycle, PauseReason, Place, Rest, StopReason};
 use model::{Id, Origin, SystemClock};
 use nacre_store::sessions::Status;
 use nacre_store::{Error, StateColumns};
@@ -16,14 +16,15 @@ stories! {
 }
 
 fn running(world: &World) -> Lifecycle {
-    let (sandbox, until) = (Id::new(&SystemClock), world.soon());
     let begin = Event::Begin {
-        sandbox,
         origin: Origin::Bare,
-        until,
+        until: world.soon(),
     };
     let (starting, _) = Lifecycle::new().apply(begin).unwrap();
-    let place = starting.places()[0];
+    let place = Place {
+        sandbox: Id::new(&SystemClock),
+        generation: starting.generation,
+    };
     let ready = Event::Ready {
         place,
         expires_at: Some(world.now() + seconds(3600)),
@@ -34,7 +35,7 @@ fn running(world: &World) -> Lifecycle {
 async fn a_state_is_read_as_it_was_written(world: World) {
     let fence = world.session().await;
     let running = running(&world);
-    let place = running.place().unwrap();
+    let generation = running.generation;
     let rest = Event::Rest {
         to: Rest::Paused(PauseReason::Manual),
         at: world.now(),
@@ -42,7 +43,7 @@ async fn a_state_is_read_as_it_was_written(world: World) {
     };
     let leaving = running.clone().apply(rest).unwrap().0;
     let rested = Event::Rested {
-        place,
+        generation,
         snapshot: None,
         at: world.now(),
     };
@@ -52,31 +53,31 @@ async fn a_state_is_read_as_it_was_written(world: World) {
         at: world.now(),
     };
     let stopped = paused.clone().apply(stop).unwrap().0;
-    let mut seen = Vec::new();
-    for state in [running, leaving, paused, stopped] {
+    let mut seen = [Status::Starting; 4];
+    for (seen, state) in seen.iter_mut().zip([running, leaving, paused, stopped]) {
         let write = world.write(fence).state(&state);
         world.store.append(write).await.unwrap();
         let record = world.store.load_session(fence.session).await.unwrap();
         assert_eq!(record.state, StateColumns::from(&state));
         assert_eq!(record.state.lifecycle().unwrap(), state);
-        seen.push(record.state.status);
+        *seen = record.state.status;
     }
-    use Status::{Paused, Running, Stopped};
-    assert_eq!(seen, [Running, Running, Paused, Stopped]);
+    let expected = ["running", "running", "paused", "stopped"];
+    assert_eq!(seen.map(Status::as_str), expected);
 }
 
 async fn what_contradicts_itself_is_refused(world: World) {
+    type Spoil = fn(&mut StateColumns);
     let good = StateColumns::from(running(&world));
     let at = Some(world.now());
-    type Spoil = fn(&mut StateColumns);
     let spoilt: [(&str, Spoil); 7] = [
         ("a_sandbox_serves_exactly_who_runs", |s| s.sandbox_id = None),
         ("a_sandbox_serves_exactly_who_runs", |s| {
-            s.status = Status::Starting
+            s.status = Status::Starting;
         }),
         ("a_sandbox_has_a_generation", |s| s.generation = 0),
         ("a_migration_has_a_deadline", |s| {
-            s.status = Status::Migrating
+            s.status = Status::Migrating;
         }),
         ("rest_has_a_reason", |s| s.reason = Some("manual".into())),
         ("only_those_at_rest_are_degraded", |s| s.degraded = true),
@@ -141,7 +142,6 @@ async fn overdue_sessions_are_found_the_longest_overdue_first(world: World) {
     for late in [1, 3, 2] {
         let fence = world.session().await;
         let begin = Event::Begin {
-            sandbox: Id::new(&SystemClock),
             origin: Origin::Bare,
             until: world.now() + seconds(10 - late),
         };

@@ -16,6 +16,7 @@ stories! {
     what_a_person_says_is_whole_at_once,
     a_name_that_no_table_holds_is_refused,
     last_messages_are_those_that_were_not_taken_back,
+    a_page_of_messages_is_bounded_by_bytes,
 }
 
 /// Few names, so that they meet.
@@ -258,4 +259,35 @@ async fn last_messages_are_those_that_were_not_taken_back(world: World) {
         .map(|m| (m.id.as_str(), m.parts.len()))
         .collect();
     assert_eq!(last, [("b", 1), ("d", 1)]);
+}
+
+async fn a_page_of_messages_is_bounded_by_bytes(world: World) {
+    let fence = world.session().await;
+    let long = "x".repeat(900_000);
+    for number in 0..8 {
+        let id = format!("m{number}");
+        let open = json!({"type": "message", "message_id": id, "channel": "web:default"});
+        world.append(fence, open).await.unwrap();
+        let part = json!({"type": "part", "message_id": id, "part_id": "p",
+            "content": {"kind": "text", "text": long}});
+        world.append(fence, part).await.unwrap();
+    }
+    let first = world
+        .store
+        .messages_after(fence.session, 0, 100)
+        .await
+        .unwrap();
+    let ids: Vec<&str> = first.iter().map(|message| message.id.as_str()).collect();
+    assert_eq!(ids, ["m0", "m1", "m2", "m3"]);
+    let after = first.last().unwrap().position;
+    let second = world
+        .store
+        .messages_after(fence.session, after, 100)
+        .await
+        .unwrap();
+    assert_eq!(second.len(), 4);
+    let last = world.store.last_messages(fence.session, 100).await.unwrap();
+    let ids: Vec<&str> = last.iter().map(|message| message.id.as_str()).collect();
+    assert_eq!(ids, ["m4", "m5", "m6", "m7"]);
+    assert!(last.iter().all(|message| message.parts.len() == 1));
 }

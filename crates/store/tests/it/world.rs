@@ -1,7 +1,6 @@
 use std::future::Future;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use camino_tempfile::Utf8TempDir;
 use model::session::Lifecycle;
 use model::{
     Clock, Id, ManualClock, Organisation, Session, SignedDuration, SystemClock, Timestamp,
@@ -20,7 +19,6 @@ pub(crate) struct World {
     pub(crate) location: Location,
     /// So that ids differ.
     made: AtomicI64,
-    _directory: Option<Utf8TempDir>,
 }
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
@@ -39,10 +37,10 @@ where
     runtime().block_on(async {
         let directory = camino_tempfile::tempdir().unwrap();
         let location = Location::File(directory.path().join("nacre.db"));
-        let world = World::open(location, Some(directory)).await;
-        let store = world.store.clone();
+        let world = World::open(location).await;
+        let opened = world.store.clone();
         story(world).await;
-        store.close().await.unwrap();
+        opened.close().await.unwrap();
     });
 }
 
@@ -53,7 +51,7 @@ pub(crate) fn seconds(count: i64) -> SignedDuration {
 }
 
 impl World {
-    pub(crate) async fn open(location: Location, directory: Option<Utf8TempDir>) -> Self {
+    pub(crate) async fn open(location: Location) -> Self {
         let store = Store::open(&Config::new(location.clone())).await.unwrap();
         let organisation = Id::new(&SystemClock);
         let clock = ManualClock::starting_at(START.parse().unwrap());
@@ -68,7 +66,6 @@ impl World {
             clock,
             location,
             made: AtomicI64::new(0),
-            _directory: directory,
         }
     }
 

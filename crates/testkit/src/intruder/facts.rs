@@ -17,6 +17,8 @@ pub(crate) struct Facts {
     pub(crate) layer_dir: Option<PathBuf>,
     /// Mount points beyond the ones that every sandbox has.
     pub(crate) expected_mounts: Vec<PathBuf>,
+    /// What the attempts on PID 1 aim at, when it is another process.
+    pub(crate) other_process: Option<i32>,
     /// We are in a sandbox, so that what a success breaks is the sandbox and not the host.
     pub(crate) inside: bool,
     pub(crate) bombs: bool,
@@ -26,6 +28,12 @@ pub(crate) struct Facts {
     pub(crate) only: Option<String>,
     /// Descriptors beyond the first three that were open when we were started.
     pub(crate) inherited: Vec<String>,
+}
+
+impl Facts {
+    pub(crate) fn process(&self) -> i32 {
+        self.other_process.unwrap_or(1)
+    }
 }
 
 #[derive(Debug)]
@@ -39,7 +47,7 @@ pub(crate) enum Asked {
 
 pub(crate) const USAGE: &str = "nacre-intruder [--inside] [--bombs] [--hold] [--only PREFIX] [--canary-file PATH] \
     [--canary-pid PID] [--canary-cmdline WORD] [--canary-name HOSTNAME] [--abstract-socket NAME] [--host-port PORT] \
-    [--layer-dir PATH] [--expect-mount PATH]... | --list | --show-capabilities";
+    [--layer-dir PATH] [--process PID] [--expect-mount PATH]... | --list | --show-capabilities";
 
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Asked {
     let mut facts = Facts {
@@ -77,6 +85,7 @@ fn set(facts: &mut Facts, name: &str, value: String) -> Result<(), String> {
         "--host-port" => facts.host_port = Some(number(name, &value)?),
         "--layer-dir" => facts.layer_dir = Some(value.into()),
         "--expect-mount" => facts.expected_mounts.push(value.into()),
+        "--process" => facts.other_process = Some(number(name, &value)?),
         "--only" => facts.only = Some(value),
         _ => return Err(format!("{name} is unknown")),
     }

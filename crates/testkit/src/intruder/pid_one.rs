@@ -1,4 +1,5 @@
-//! The runner is PID 1. Whoever reads it or speaks for it is the sandbox's owner.
+//! The runner is PID 1. Whoever reads it or speaks for it is the sandbox's owner. The workplace
+//! beside it holds the same secrets: with `--process` the attempts aim at that.
 //!
 //! All of this needs `--inside`: elsewhere PID 1 is somebody else's.
 
@@ -8,6 +9,11 @@ use std::time::Duration;
 use super::facts::{Facts, c_path};
 use super::sys::{Errno, sys};
 use super::{Outcome, all, broke, denied, held};
+
+/// A file of the process that is aimed at.
+fn file(facts: &Facts, name: &str) -> String {
+    format!("/proc/{}/{name}", facts.process())
+}
 
 fn readable(path: &str) -> Outcome {
     use std::io::Read as _;
@@ -20,40 +26,39 @@ fn readable(path: &str) -> Outcome {
     }
 }
 
-pub(crate) fn read_environment(_: &Facts) -> Outcome {
-    readable("/proc/1/environ")
+pub(crate) fn read_environment(facts: &Facts) -> Outcome {
+    readable(&file(facts, "environ"))
 }
 
-pub(crate) fn read_program(_: &Facts) -> Outcome {
-    readable("/proc/1/exe")
+pub(crate) fn read_program(facts: &Facts) -> Outcome {
+    readable(&file(facts, "exe"))
 }
 
-pub(crate) fn overwrite_program(_: &Facts) -> Outcome {
-    match sys!(SYS_openat, libc::AT_FDCWD, c"/proc/1/exe", libc::O_WRONLY) {
+pub(crate) fn overwrite_program(facts: &Facts) -> Outcome {
+    let program = c_path(file(facts, "exe"));
+    match sys!(
+        SYS_openat,
+        libc::AT_FDCWD,
+        program.as_c_str(),
+        libc::O_WRONLY
+    ) {
         Err(Errno(libc::ETXTBSY)) => broke("only its running is in the way"),
         other => denied(other),
     }
 }
 
-pub(crate) fn read_memory(_: &Facts) -> Outcome {
-    let open =
-        |path: &str, how: i32| sys!(SYS_openat, libc::AT_FDCWD, c_path(path).as_c_str(), how);
-    all([
-        ("maps".to_owned(), readable("/proc/1/maps")),
-        ("smaps".to_owned(), readable("/proc/1/smaps")),
-        ("auxv".to_owned(), readable("/proc/1/auxv")),
-        (
-            "mem".to_owned(),
-            denied(open("/proc/1/mem", libc::O_RDONLY)),
-        ),
-        (
-            "mem, to write".to_owned(),
-            denied(open("/proc/1/mem", libc::O_RDWR)),
-        ),
-        ("map_files".to_owned(), listable("/proc/1/map_files")),
-        ("stack".to_owned(), readable("/proc/1/stack")),
-        ("syscall".to_owned(), readable("/proc/1/syscall")),
-    ])
+pub(crate) fn read_memory(facts: &Facts) -> Outcome {
+    let open = |how: i32| {
+        let memory = c_path(file(facts, "mem"));
+        denied(sys!(SYS_openat, libc::AT_FDCWD, memory.as_c_str(), how))
+    };
+    let texts = ["maps", "smaps", "auxv", "stack", "syscall"]
+        .map(|name| (name.to_owned(), readable(&file(facts, name))));
+    all(texts.into_iter().chain([
+        ("mem".to_owned(), open(libc::O_RDONLY)),
+        ("mem, to write".to_owned(), open(libc::O_RDWR)),
+        ("map_files".to_owned(), listable(&file(facts, "map_files"))),
+    ]))
 }
 
 fn listable(path: &str) -> Outcome {
@@ -64,7 +69,8 @@ fn listable(path: &str) -> Outcome {
     }
 }
 
-pub(crate) fn process_vm(_: &Facts) -> Outcome {
+pub(crate) fn process_vm(facts: &Facts) -> Outcome {
+    let pid = facts.process();
     let mut buffer = [0; 8];
     let mut local = [0; 16];
     local[..8].copy_from_slice(&buffer.as_mut_ptr().expose_provenance().to_ne_bytes());
@@ -79,36 +85,37 @@ pub(crate) fn process_vm(_: &Facts) -> Outcome {
     all([
         (
             "readv".to_owned(),
-            refused(sys!(SYS_process_vm_readv, 1, &local, 1, &remote, 1, 0)),
+            refused(sys!(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0)),
         ),
         (
             "writev".to_owned(),
-            refused(sys!(SYS_process_vm_writev, 1, &local, 1, &remote, 1, 0)),
+            refused(sys!(SYS_process_vm_writev, pid, &local, 1, &remote, 1, 0)),
         ),
     ])
 }
 
-pub(crate) fn trace(_: &Facts) -> Outcome {
+pub(crate) fn trace(facts: &Facts) -> Outcome {
+    let pid = facts.process();
     let detach = |result: Result<i64, Errno>| {
         if result.is_ok() {
-            let _ = sys!(SYS_ptrace, libc::PTRACE_DETACH, 1, 0, 0);
+            let _ = sys!(SYS_ptrace, libc::PTRACE_DETACH, pid, 0, 0);
         }
         denied(result)
     };
     all([
         (
             "seize".to_owned(),
-            detach(sys!(SYS_ptrace, libc::PTRACE_SEIZE, 1, 0, 0)),
+            detach(sys!(SYS_ptrace, libc::PTRACE_SEIZE, pid, 0, 0)),
         ),
         (
             "attach".to_owned(),
-            detach(sys!(SYS_ptrace, libc::PTRACE_ATTACH, 1, 0, 0)),
+            detach(sys!(SYS_ptrace, libc::PTRACE_ATTACH, pid, 0, 0)),
         ),
     ])
 }
 
-pub(crate) fn steal_descriptor(_: &Facts) -> Outcome {
-    let pidfd = match sys!(SYS_pidfd_open, 1, 0) {
+pub(crate) fn steal_descriptor(facts: &Facts) -> Outcome {
+    let pidfd = match sys!(SYS_pidfd_open, facts.process(), 0) {
         Ok(pidfd) => pidfd,
         Err(errno) => return held(format!("no pidfd: {errno}")),
     };
@@ -121,8 +128,8 @@ pub(crate) fn steal_descriptor(_: &Facts) -> Outcome {
     }))
 }
 
-pub(crate) fn descriptors(_: &Facts) -> Outcome {
-    all(["/proc/1/fd", "/proc/1/fdinfo"].map(|path| (path.to_owned(), listable(path))))
+pub(crate) fn descriptors(facts: &Facts) -> Outcome {
+    all(["fd", "fdinfo"].map(|name| (name.to_owned(), listable(&file(facts, name)))))
 }
 
 /// A different root than ours would be a way to the host's.
@@ -131,13 +138,13 @@ pub(crate) fn root_and_directory(facts: &Facts) -> Outcome {
         .map(|root| (root.dev(), root.ino()))
         .ok();
     let mut outcomes = Vec::new();
-    for link in ["/proc/1/root/", "/proc/1/cwd/"] {
-        let outcome = match fs_err::metadata(link) {
+    for link in ["root/", "cwd/"].map(|name| file(facts, name)) {
+        let outcome = match fs_err::metadata(&link) {
             Err(error) => held(error.to_string()),
             Ok(found) if ours == Some((found.dev(), found.ino())) => held("it is our own root"),
             Ok(_) => broke("it leads somewhere else"),
         };
-        outcomes.push((link.to_owned(), outcome));
+        outcomes.push((link.clone(), outcome));
         if let Some(canary) = &facts.canary_file {
             let path = format!("{link}{}", canary.display());
             outcomes.push((
@@ -172,11 +179,11 @@ pub(crate) fn kill(_: &Facts) -> Outcome {
 }
 
 /// Joining the namespaces of PID 1, which are ours; through it, one that is not.
-pub(crate) fn join_namespaces(_: &Facts) -> Outcome {
+pub(crate) fn join_namespaces(facts: &Facts) -> Outcome {
     let kinds = ["cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"];
     let mut outcomes = Vec::new();
     for kind in kinds {
-        let path = format!("/proc/1/ns/{kind}");
+        let path = file(facts, &format!("ns/{kind}"));
         let ours = fs_err::read_link(format!("/proc/self/ns/{kind}")).ok();
         let outcome = match sys!(
             SYS_openat,
@@ -192,7 +199,7 @@ pub(crate) fn join_namespaces(_: &Facts) -> Outcome {
         };
         outcomes.push((path, outcome));
     }
-    if let Ok(pidfd) = sys!(SYS_pidfd_open, 1, 0) {
+    if let Ok(pidfd) = sys!(SYS_pidfd_open, facts.process(), 0) {
         let flags = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWNET;
         outcomes.push(("by pidfd".to_owned(), denied(sys!(SYS_setns, pidfd, flags))));
     }
@@ -200,9 +207,9 @@ pub(crate) fn join_namespaces(_: &Facts) -> Outcome {
 }
 
 /// Making it the first to be killed when memory is short would end the sandbox.
-pub(crate) fn out_of_memory_score(_: &Facts) -> Outcome {
-    let path = "/proc/1/oom_score_adj";
-    match fs_err::read_to_string(path).and_then(|score| fs_err::write(path, score)) {
+pub(crate) fn out_of_memory_score(facts: &Facts) -> Outcome {
+    let path = file(facts, "oom_score_adj");
+    match fs_err::read_to_string(&path).and_then(|score| fs_err::write(&path, score)) {
         Ok(()) => broke("it can be written"),
         Err(error) => held(error.to_string()),
     }

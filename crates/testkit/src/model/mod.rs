@@ -2,8 +2,8 @@
 //!
 //! Lines of the prompt that begin with `!!{` are its script, one JSON object for each step of the
 //! agent; see [`script`] for what a step can be. A model whose id ends in `-429`, `-529`, `-500`,
-//! `-401`, `-402`, `-403`, `-404`, `-drop`, `-hang`, `-empty` or `-slow` fails in that way whatever
-//! the script says. It speaks the Messages API, and both Chat and Responses, streaming or whole,
+//! `-401`, `-402`, `-403`, `-404`, `-long`, `-drop`, `-hang`, `-empty` or `-slow` fails in that way
+//! whatever the script says. It speaks the Messages API, and both Chat and Responses, streaming or whole,
 //! on loopback only. `GET /__requests` shows how often it was asked, and what.
 //!
 //! It thinks nothing and is no measure of an agent's wits.

@@ -154,6 +154,11 @@ fn by_suffix(model: &str) -> Option<Plan> {
     let suffix = model.rsplit('-').next()?;
     let fault = match suffix {
         "429" | "529" | "500" | "401" | "402" | "403" | "404" => status_fault(suffix.parse().ok()?),
+        "long" => Fault::Status {
+            status: 400,
+            retry_after: None,
+            message: "prompt is too long: 210000 tokens > 200000 maximum".to_owned(),
+        },
         "drop" => Fault::Drop,
         "hang" => Fault::Hang,
         "empty" => return Some(Plan::default()),

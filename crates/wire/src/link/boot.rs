@@ -35,6 +35,10 @@ pub struct Boot {
     /// Dependencies are installed: services may be started by themselves.
     #[serde(default)]
     pub has_deps: bool,
+    /// Whose pages may open sockets and change things at the gateway, and show its own in a frame,
+    /// beside those of the gateway's own host: `https://host:port`.
+    #[serde(default)]
+    pub origins: Vec<String>,
     /// The agent's conversation of each channel, as far as the hub knows.
     #[serde(default)]
     pub agent_sessions: BTreeMap<String, String>,
@@ -163,6 +167,19 @@ pub struct AgentConfig {
     pub mcp: Vec<Mcp>,
     #[serde(default)]
     pub orchestrator: bool,
+    /// What turns speech into text. Without it, audio is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transcriber: Option<Transcriber>,
+}
+
+/// Something that speaks the transcription API of `OpenAI`. Its key, if it has one, is put on by the
+/// model door.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Transcriber {
+    /// Up to and with the version, as in `http://127.0.0.1:4002/openai/v1`.
+    pub base_url: String,
+    pub model: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

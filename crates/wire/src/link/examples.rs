@@ -7,7 +7,7 @@ use super::{FromHub, FromRunner, HubFrame, RunnerFrame, read_hub, read_runner};
 const FROM_HUB: &[&str] = &[
     r#"{"type":"hello","term":1,"session":"ses_1","generation":1,"boot":"b","protocol":1}"#,
     r#"{"type":"init","term":1}"#,
-    r#"{"type":"init","term":1,"kind":"setup","repos":[{"url":"https://example.com/a.git","branch":"main","ref":"v1","bundle":"upl_1","path":"a"}],"git_identity":{"name":"Ada","email":"ada@example.com"},"freshness":{"pull_on_restore":true,"cadence_s":60,"restored":true},"content":{"personas":[{"name":"p","content":"c","order":1}],"skills":[{"name":"s","files":[{"path":"SKILL.md","content":"c"}]}],"instructions":[{"name":"i","content":"c"}]},"agent":{"providers":[{"id":"anthropic","name":"Anthropic","models":[{"id":"m"}]}],"custom_providers":[{"id":"own","name":"Own","base_url":"http://127.0.0.1:1","models":[]}],"tools":{"bash":false},"permissions":{"default":"ask","by_action":{"edit":"allow"}},"mcp":[{"name":"x","transport":{"command":{"argv":["x"]}}},{"name":"y","transport":{"http":{"url":"http://127.0.0.1:2"}}}]},"services":[{"name":"web","command":"npm start","cwd":"a"}],"env_files":[{"path":".env","keys":[{"key":"TOKEN","required":true}]}],"has_deps":true,"agent_sessions":{"web:default":"s"}}"#,
+    r#"{"type":"init","term":1,"kind":"setup","repos":[{"url":"https://example.com/a.git","branch":"main","ref":"v1","bundle":"upl_1","path":"a"}],"git_identity":{"name":"Ada","email":"ada@example.com"},"freshness":{"pull_on_restore":true,"cadence_s":60,"restored":true},"content":{"personas":[{"name":"p","content":"c","order":1}],"skills":[{"name":"s","files":[{"path":"SKILL.md","content":"c"}]}],"instructions":[{"name":"i","content":"c"}]},"agent":{"providers":[{"id":"anthropic","name":"Anthropic","models":[{"id":"m"}]}],"custom_providers":[{"id":"own","name":"Own","base_url":"http://127.0.0.1:1","models":[]}],"tools":{"bash":false},"permissions":{"default":"ask","by_action":{"edit":"allow"}},"mcp":[{"name":"x","transport":{"command":{"argv":["x"]}}},{"name":"y","transport":{"http":{"url":"http://127.0.0.1:2"}}}],"transcriber":{"base_url":"http://127.0.0.1:3/v1","model":"whisper"}},"services":[{"name":"web","command":"npm start","cwd":"a"}],"env_files":[{"path":".env","keys":[{"key":"TOKEN","required":true}]}],"has_deps":true,"agent_sessions":{"web:default":"s"}}"#,
     r#"{"type":"ack","term":1,"seq":5}"#,
     r#"{"type":"ack","term":1,"seq":5,"boot":"earlier"}"#,
     r#"{"type":"pong","term":1}"#,
@@ -82,6 +82,7 @@ const FROM_RUNNER: &[&str] = &[
     r#"{"type":"tunnels","seq":1,"tunnels":[{"name":"web","port":3000}]}"#,
     r#"{"type":"services","seq":1,"services":[{"name":"web","command":"npm start","standing":"running"}]}"#,
     r#"{"type":"ports","seq":1,"ports":[{"port":3000,"service":"web","exposed":true}]}"#,
+    r#"{"type":"activity","seq":1,"uses":[{"kind":"service","name":"web"},{"kind":"request"},{"kind":"terminal"}]}"#,
     r#"{"type":"auto_start_output","seq":1,"service":"web","output":"up","exit_code":0}"#,
     r#"{"type":"git_state","seq":1,"branch":"main","base":"main","commit_count":2}"#,
     r#"{"type":"files_changed","seq":1,"files":[{"path":"a","status":"modified","added":1,"removed":2}]}"#,

@@ -154,6 +154,11 @@ pub enum FromRunner {
     Ports {
         ports: Vec<Port>,
     },
+    /// What the sandbox is used for, apart from the agent's turns; said at each change. Nothing in
+    /// it, and no turn under way: it is idle.
+    Activity {
+        uses: Vec<Use>,
+    },
     AutoStartOutput {
         service: String,
         output: String,
@@ -380,6 +385,21 @@ pub struct Port {
     pub exposed: bool,
 }
 
+/// Why a sandbox is not idle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Use {
+    /// It does more than nothing.
+    Service { name: String },
+    /// Somebody asked something of what runs here. Our own probes do not count.
+    Request,
+    /// Somebody typed.
+    Terminal,
+    #[serde(other)]
+    Unknown,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkflowResult {
@@ -433,6 +453,8 @@ pub enum HealthKind {
     JournalDamaged,
     /// The journal cannot be written; frames are kept in memory.
     JournalUnwritable,
+    /// Tunnels that were registered before are not there any more.
+    TunnelsDropped,
     #[serde(other)]
     Unknown,
 }

@@ -34,22 +34,23 @@ mod schema;
 pub use boot::{
     AgentConfig, Boot, Content, CustomProvider, EnvFile, EnvFormat, EnvKey, Freshness, GitIdentity,
     Instruction, Kind, Mcp, McpTransport, Model, ModelProvider, Permissions, Persona, Policy, Repo,
-    Service, Skill, SkillFile,
+    Service, Skill, SkillFile, Transcriber,
 };
 pub use change::{Change, ChangedFile, Counts, FileDiff, FileFindings, Finding, Review, Severity};
 pub use from_hub::{FromHub, GitRepo, GitVerb, HubHello, Seen};
 pub use from_runner::{
     AgentStatus, FromRunner, Health, HealthKind, Hello, Offer, Phase, PhaseState, Port,
-    PromptState, ServiceState, Standing, Tunnel, Usage, UsageEntry, WorkflowResult, WorkflowStatus,
+    PromptState, ServiceState, Standing, Tunnel, Usage, UsageEntry, Use, WorkflowResult,
+    WorkflowStatus,
 };
 pub use part::{Image, Part, PartContent, Reason, Tool, ToolState, Whence};
 pub use prompt::{Answer, Attachment, Author, Prompt, Source};
 pub use question::{Choice, Choose, DecidedBy, Outcome, Permission, Question, QuestionItem};
 pub use read::{Unreadable, Wrong, read, read_hub, read_runner, write};
 pub use request::{
-    Action, ActionAnswer, ActionsCall, Asked, Call, EnvVariable, Failed, RequestEnvVariables,
-    SaveEnvFiles, SaveServiceCommands, SaveSnapshot, SavedSnapshot, Suggestion, Verified, Verify,
-    patience,
+    Action, ActionAnswer, ActionsCall, Asked, Call, EnvVariable, Failed, ReadUpload,
+    RequestEnvVariables, SaveEnvFiles, SaveServiceCommands, SaveSnapshot, SavedSnapshot,
+    Suggestion, UploadPiece, Verified, Verify, patience,
 };
 
 use serde::{Deserialize, Serialize};

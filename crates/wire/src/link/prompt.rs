@@ -23,7 +23,7 @@ pub struct Prompt {
     pub agent_session: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<Author>,
-    /// Told to the agent before the content, when it has to begin anew.
+    /// What was said before. Told to the agent before the content, when it has to begin anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
 }

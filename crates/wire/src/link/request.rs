@@ -163,6 +163,32 @@ impl Call for SaveEnvFiles {
     type Answer = Value;
 }
 
+/// A piece of something that was uploaded to the hub: large attachments are fetched in pieces, so
+/// that no frame is long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ReadUpload {
+    pub upload: String,
+    /// In bytes.
+    pub offset: u64,
+    /// At most; the answer may be shorter.
+    pub length: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct UploadPiece {
+    /// Base 64. Empty at the end.
+    pub data: String,
+    /// Of the whole, in bytes.
+    pub size: u64,
+}
+
+impl Call for ReadUpload {
+    const KIND: &'static str = "read_upload";
+    type Answer = UploadPiece;
+}
+
 /// What the organisation lets an agent do outside. Some of it waits for a person's approval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -1,54 +1,84 @@
 //! What the agent is given to read: the repositories it works on, personas, instructions. All of it
 //! lies outside the workspace and is written anew each time, so that what is gone is gone.
 
-use wire::link::Boot;
+use wire::link::{Boot, Skill};
 
 use super::Site;
-use super::workspace::{below_home, directory};
+use super::workspace::{below_home, directories};
 
 const MOST: usize = 100;
 const LONGEST: usize = 1 << 20;
 
-/// The files, in the order in which they are to be read.
-pub(super) async fn write(site: &Site, boot: &Boot) -> Result<Vec<String>, String> {
+/// What is there to be read, and what is not, because it makes no sense. One that makes none costs
+/// no other.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// In the order in which they are to be read.
+    pub(super) paths: Vec<String>,
+    pub(super) wrong: Vec<String>,
+}
+
+pub(super) async fn write(site: &Site, boot: &Boot) -> Written {
+    let mut written = Written::default();
+    if let Err(why) = write_ours(site, boot, &mut written).await {
+        written.wrong.push(why);
+    }
+    // The repositories' own, which the agent does not look for by itself.
+    let own = directories(site, boot).into_iter();
+    written
+        .paths
+        .extend(own.map(|path| format!("{path}/AGENTS.md")));
+    written
+}
+
+async fn write_ours(site: &Site, boot: &Boot, written: &mut Written) -> Result<(), String> {
     let place = site.place.state.join("agent/instructions");
     let below = below_home(site, &place)?;
     // There is none the first time.
     let _ = site.files.remove(&below).await;
-    let mut paths = Vec::new();
-    for (name, text) in files(boot)? {
+    let (files, wrong) = files(boot);
+    written.wrong.extend(wrong);
+    for (name, text) in files {
         let path = format!("{below}/{name}");
-        let written = site.files.write(&path, text.as_bytes(), None).await;
-        written.map_err(|error| error.to_string())?;
-        paths.push(place.join(name).into_string());
+        let done = site.files.write(&path, text.as_bytes(), None).await;
+        done.map_err(|error| error.to_string())?;
+        written.paths.push(place.join(name).into_string());
     }
     for skill in &boot.content.skills {
-        if !is_plain(&skill.name) {
-            return Err(format!("{:?} is no name of a skill", skill.name));
+        if let Err(why) = check(skill) {
+            written.wrong.push(why);
+            continue;
         }
         for file in &skill.files {
-            let is_below = file.path.split('/').all(is_plain);
-            if !is_below || file.content.len() > LONGEST {
-                return Err(format!("{:?} is no file of a skill", file.path));
-            }
             let path = format!("{below}/skills/{}/{}", skill.name, file.path);
-            let written = site.files.write(&path, file.content.as_bytes(), None).await;
-            written.map_err(|error| error.to_string())?;
+            let done = site.files.write(&path, file.content.as_bytes(), None).await;
+            done.map_err(|error| error.to_string())?;
         }
-        paths.push(
-            place
-                .join(format!("skills/{}/SKILL.md", skill.name))
-                .into_string(),
-        );
+        let path = place.join(format!("skills/{}/SKILL.md", skill.name));
+        written.paths.push(path.into_string());
     }
-    // The repository's own, which the agent does not look for by itself.
-    paths.push(format!("{}/AGENTS.md", directory(site, boot)));
-    Ok(paths)
+    Ok(())
 }
 
-/// Names that sort as they are to be read, and what is in them.
-fn files(boot: &Boot) -> Result<Vec<(String, String)>, String> {
-    let mut files = Vec::new();
+fn check(skill: &Skill) -> Result<(), String> {
+    if !is_plain(&skill.name) {
+        return Err(format!("{:?} is no name of a skill", skill.name));
+    }
+    for file in &skill.files {
+        let is_below = file.path.split('/').all(is_plain);
+        if !is_below || file.content.len() > LONGEST {
+            return Err(format!(
+                "{:?} is no file of the skill {}",
+                file.path, skill.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Names that sort as they are to be read, and what is in them; and which ones are not.
+fn files(boot: &Boot) -> (Vec<(String, String)>, Vec<String>) {
+    let (mut files, mut wrong) = (Vec::new(), Vec::new());
     if !boot.repos.is_empty() {
         files.push(("00-repositories.md".to_owned(), repositories(boot)));
     }
@@ -61,18 +91,20 @@ fn files(boot: &Boot) -> Result<Vec<(String, String)>, String> {
     let texts = texts.chain(instructions.map(|one| (&one.name, &one.content)));
     for (number, (name, content)) in texts.enumerate() {
         if number >= MOST {
-            return Err(format!(
+            wrong.push(format!(
                 "there are more than {MOST} personas and instructions"
             ));
+            break;
         }
         if !is_plain(name) || content.len() > LONGEST {
-            return Err(format!(
+            wrong.push(format!(
                 "the persona or instruction {name:?} has no plain name, or more than {LONGEST} bytes"
             ));
+            continue;
         }
         files.push((format!("{:02}-{name}.md", number + 1), content.clone()));
     }
-    Ok(files)
+    (files, wrong)
 }
 
 fn repositories(boot: &Boot) -> String {
@@ -130,7 +162,8 @@ mod tests {
 
     #[test]
     fn names_sort_as_they_are_to_be_read() {
-        let files = files(&with(vec![persona("late", 9), persona("early", 1)])).unwrap();
+        let (files, wrong) = files(&with(vec![persona("late", 9), persona("early", 1)]));
+        assert!(wrong.is_empty());
         let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["00-repositories.md", "01-early.md", "02-late.md"]);
         assert!(files[0].1.contains("pearl, branch main"));
@@ -139,7 +172,10 @@ mod tests {
     #[test]
     fn a_name_leads_nowhere() {
         for name in ["", "..", "../x", "a/b", ".hidden", "a\nb"] {
-            assert!(files(&with(vec![persona(name, 1)])).is_err(), "{name:?}");
+            let (files, wrong) = files(&with(vec![persona(name, 1), persona("good", 2)]));
+            assert_eq!(wrong.len(), 1, "{name:?}");
+            assert!(wrong[0].contains(&format!("{name:?}")), "{wrong:?}");
+            assert_eq!(files.last().unwrap().0, "02-good.md", "the other is there");
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! essential    git · workspace · freshness · content · agent
-//! additional   env_files · preview · editor · desktop · services
+//! additional   env_files · terminal · preview · editor · desktop · services
 //! ```
 //!
 //! Every phase can be done again: over a restored disk it finds its work done and leaves it.
@@ -21,12 +21,13 @@ use agent::configuration::{
     Configuration, Model, PermissionPolicy, Provider, Questions, Sees, Speaks, ToolServer,
 };
 use model::{Clock, Secret};
+use serde_json::{Map, Value, json};
 use tokio::sync::watch;
-use wire::link::{AgentConfig, Boot, FromRunner, Policy};
+use wire::link::{AgentConfig, Boot, FromRunner, McpTransport, Policy};
 use wire::workplace::{AGENT_PORT, MODEL_PORT, TOOLS_PORT};
 
 pub use self::phases::{Phases, Stopped};
-pub use self::programs::{Programs, Reload};
+pub use self::programs::{Programs, Reload, asked};
 use crate::agent_process::State;
 use crate::env_files::{EnvFiles, Spec};
 use crate::files::Files;
@@ -34,6 +35,7 @@ use crate::git::Git;
 use crate::hands::Hands;
 use crate::place::Place;
 use crate::services::{Definition, Name, Restart, Services};
+use crate::terminal::Terminals;
 
 /// What a boot works on.
 #[derive(Debug, Clone)]
@@ -45,6 +47,7 @@ pub struct Site {
     pub files: Files,
     pub git: Git,
     pub services: Services,
+    pub terminals: Terminals,
     pub env: Rc<EnvFiles>,
     pub programs: Rc<Programs>,
     /// Asked of everybody who talks to the agent's server, and to our tools.
@@ -63,7 +66,9 @@ impl Site {
         agent: &mut watch::Receiver<State>,
     ) -> Result<(), Stopped> {
         self.git.set(workspace::settings(boot));
-        phases.run("git", workspace::identity(self, boot)).await?;
+        // What the agent has made of its own configuration must not keep it from working again; ours
+        // goes with each command.
+        phases.try_to("git", workspace::identity(self, boot)).await;
         let cloned = phases
             .run("workspace", workspace::bring(self, boot, phases))
             .await?;
@@ -73,8 +78,15 @@ impl Site {
         phases
             .try_to("freshness", workspace::refresh(self, boot))
             .await;
-        let read = phases.try_to("content", content::write(self, boot)).await;
-        let configuration = self.configuration(boot, read.unwrap_or_default());
+        let mut paths = Vec::new();
+        phases
+            .try_to("content", async {
+                let written = content::write(self, boot).await;
+                paths = written.paths;
+                complaint(&written.wrong)
+            })
+            .await;
+        let configuration = self.configuration(boot, paths);
         phases
             .run("agent", async {
                 configurations.send_replace(Some(configuration));
@@ -91,6 +103,7 @@ impl Site {
     /// What nobody waits for.
     pub async fn additional(&self, boot: &Boot, phases: &Phases) {
         phases.try_to("env_files", self.apply_env(boot)).await;
+        phases.try_to("terminal", self.terminals.probe()).await;
         phases.try_to("preview", self.programs.preview()).await;
         phases.try_to("editor", self.programs.editor()).await;
         phases.try_to("desktop", self.programs.desktop()).await;
@@ -132,17 +145,21 @@ impl Site {
             });
             wrong.extend(started.err());
         }
-        if wrong.is_empty() {
-            Ok(())
-        } else {
-            Err(wrong.join("; "))
-        }
+        complaint(&wrong)
     }
 
-    /// What the agent is to be set up with, written where it has to be read.
-    pub async fn wanted(&self, boot: &Boot) -> Result<Configuration, String> {
-        let instructions = content::write(self, boot).await?;
-        Ok(self.configuration(boot, instructions))
+    /// What the agent is to be set up with, written where it has to be read; and what is wrong with
+    /// it, which costs nothing else.
+    pub async fn wanted(&self, boot: &Boot) -> (Configuration, Result<(), String>) {
+        let written = content::write(self, boot).await;
+        let wrong = complaint(&written.wrong);
+        (self.configuration(boot, written.paths), wrong)
+    }
+
+    /// The git door leads to other repositories from now on.
+    pub async fn set_git_access(&self, boot: &Boot) -> Result<(), String> {
+        self.git.set(workspace::settings(boot));
+        workspace::identity(self, boot).await
     }
 
     fn configuration(&self, boot: &Boot, instructions: Vec<String>) -> Configuration {
@@ -162,7 +179,7 @@ impl Site {
                 .and_then(|name| name.parse().ok()),
             model_token: self.model_token.clone(),
             tools: Some(ToolServer {
-                name: "nacre".to_owned(),
+                name: TOOLS.to_owned(),
                 url: format!("http://127.0.0.1:{TOOLS_PORT}{}", crate::tools::PATH),
                 token: self.tools_token.clone(),
                 timeout_ms: 300_000,
@@ -170,15 +187,52 @@ impl Site {
             without_tools: off.map(|(name, _)| name.clone()).collect(),
             instructions,
             permissions: match agent.permissions.default {
-                Policy::Ask => PermissionPolicy::Ask,
-                Policy::Allow | Policy::Deny => PermissionPolicy::Allow,
+                Policy::Allow => PermissionPolicy::Allow,
+                // An agent that may do nothing unasked can still ask.
+                Policy::Ask | Policy::Deny => PermissionPolicy::Ask,
             },
             questions: Questions::Answered,
             memory_cap: None,
-            own_settings: serde_json::Value::Null,
+            own_settings: own_settings(agent),
         }
     }
 }
+
+fn complaint(wrong: &[String]) -> Result<(), String> {
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(wrong.join("; "))
+    }
+}
+
+/// What the agent is told in its own words.
+fn own_settings(agent: &AgentConfig) -> Value {
+    let mcp: Map<String, Value> = agent
+        .mcp
+        .iter()
+        // The name is ours.
+        .filter(|mcp| mcp.name != TOOLS)
+        .map(|mcp| {
+            let mut server = match &mcp.transport {
+                McpTransport::Command { argv } => json!({ "type": "local", "command": argv }),
+                McpTransport::Http { url } => {
+                    json!({ "type": "remote", "url": url, "oauth": false })
+                }
+            };
+            if let (Value::Object(options), Some(server)) = (&mcp.options, server.as_object_mut()) {
+                for (name, value) in options {
+                    server.entry(name).or_insert_with(|| value.clone());
+                }
+            }
+            (mcp.name.clone(), server)
+        })
+        .collect();
+    json!({ "permission": agent.permissions.by_action, "mcp": mcp })
+}
+
+/// The name of our own tools' server.
+const TOOLS: &str = "nacre";
 
 /// Those of the model door, each below its own name there, and those with an address of their own.
 fn providers(agent: &AgentConfig) -> Vec<Provider> {

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use camino::Utf8PathBuf;
 use model::Clock;
 use tokio_util::task::TaskTracker;
 use wire::workplace::{DESKTOP_PORT, DEVTOOLS_PORT, EDITOR_PORT, PREVIEW_PORT, VNC_PORT};
@@ -63,6 +64,7 @@ impl Programs {
             format!(
                 "exec code-server --auth none --bind-addr 127.0.0.1:{EDITOR_PORT} \
                  --disable-telemetry --disable-update-check --disable-workspace-trust \
+                 --disable-getting-started-override \
                  --app-name Nacre --welcome-text 'A workspace in a sandbox.' {workspace}"
             ),
         )
@@ -71,10 +73,11 @@ impl Programs {
     /// A screen, its windows, and the way to look at it.
     pub(super) async fn desktop(&self) -> Result<(), String> {
         self.need("Xvfb").await?;
-        // A restored disk may hold the locks of a screen that is gone.
+        // A restored disk may hold the locks of a screen that is gone; and where the directory is
+        // missing, a server that is not root makes no socket that the others could wait for.
         self.keep(
             "screen",
-            "rm -f /tmp/.X99-lock /tmp/.X11-unix/X99; exec Xvfb :99 -screen 0 1920x1080x24 -nolisten tcp"
+            "rm -f /tmp/.X99-lock /tmp/.X11-unix/X99; mkdir -p -m 1777 /tmp/.X11-unix; exec Xvfb :99 -screen 0 1920x1080x24 -nolisten tcp"
                 .to_owned(),
         )?;
         self.keep("windows", format!("{DISPLAY} exec fluxbox"))?;
@@ -162,28 +165,58 @@ fn admin(place: &Place) -> String {
     format!("unix/{}", place.state.join("caddy/admin.sock"))
 }
 
-/// Ours first; then the port that was exposed, or else the first that answers of those often used.
+/// Where it is written down that somebody asked, and when. Not what: addresses hold secrets.
+pub fn asked(place: &Place) -> Utf8PathBuf {
+    place.state.join("logs/preview-asked.log")
+}
+
+/// On loopback: from outside it is reached through the gateway. Ours first, and for whoever has the
+/// dev tools' token; then the port that was exposed, or else the first that answers of those often
+/// used, on whichever of the two loopback addresses it listens.
 fn caddyfile(place: &Place) -> String {
-    let admin = admin(place);
+    let (admin, asked) = (admin(place), asked(place));
     let user = place.state.join("caddy/user.caddy");
     format!(
         "{{\n\
          \tadmin {admin}\n\
          \tauto_https off\n\
          }}\n\
+         (ours) {{\n\
+         \tforward_auth 127.0.0.1:{DEVTOOLS_PORT} {{\n\
+         \t\turi /api/auth/check\n\
+         \t}}\n\
+         }}\n\
          :{PREVIEW_PORT} {{\n\
+         \tbind 127.0.0.1\n\
+         \tlog {{\n\
+         \t\toutput file {asked} {{\n\
+         \t\t\troll_size 1MiB\n\
+         \t\t\troll_keep 1\n\
+         \t\t}}\n\
+         \t\tformat filter {{\n\
+         \t\t\twrap json\n\
+         \t\t\tfields {{\n\
+         \t\t\t\trequest delete\n\
+         \t\t\t\tresp_headers delete\n\
+         \t\t\t}}\n\
+         \t\t}}\n\
+         \t}}\n\
          \thandle_path /_nacre/mcp/* {{\n\
+         \t\timport ours\n\
          \t\treverse_proxy 127.0.0.1:{DEVTOOLS_PORT}\n\
          \t}}\n\
          \thandle_path /_nacre/vscode/* {{\n\
-         \t\tforward_auth 127.0.0.1:{DEVTOOLS_PORT} {{\n\
-         \t\t\turi /api/auth/check\n\
+         \t\timport ours\n\
+         \t\treverse_proxy 127.0.0.1:{EDITOR_PORT} {{\n\
+         \t\t\theader_up -Authorization\n\
          \t\t}}\n\
-         \t\treverse_proxy 127.0.0.1:{EDITOR_PORT}\n\
+         \t}}\n\
+         \thandle /_nacre/* {{\n\
+         \t\trespond 404\n\
          \t}}\n\
          \timport {user}\n\
          \thandle {{\n\
-         \t\treverse_proxy 127.0.0.1:3000 127.0.0.1:5173 127.0.0.1:8000 127.0.0.1:4321 {{\n\
+         \t\treverse_proxy localhost:3000 localhost:5173 localhost:8000 localhost:4321 {{\n\
          \t\t\tlb_policy first\n\
          \t\t\tlb_try_duration 1s\n\
          \t\t\tlb_try_interval 100ms\n\
@@ -192,4 +225,23 @@ fn caddyfile(place: &Place) -> String {
          \t}}\n\
          }}\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lets_in_to_the_editor_does_not_reach_it() {
+        let file = caddyfile(&Place::standard());
+        let editor = file
+            .split_once(&format!("reverse_proxy 127.0.0.1:{EDITOR_PORT} {{"))
+            .expect("the editor is led to")
+            .1;
+        assert!(
+            editor
+                .trim_start()
+                .starts_with("header_up -Authorization\n")
+        );
+    }
 }

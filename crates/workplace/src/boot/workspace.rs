@@ -27,10 +27,12 @@ pub(super) async fn identity(site: &Site, boot: &Boot) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     let excludes = ("core.excludesFile".to_owned(), ignored.to_string());
     for (key, value) in settings(boot).into_iter().chain([excludes]) {
-        let set = exec_as(
+        let mut set = exec_as(
             &site.place.user,
             ["git", "config", "--global", "--replace-all", &key, &value],
         );
+        // The file may have become a pipe.
+        set.timeout_ms = Some(5000);
         let done = run(&site.hands, set, OUTPUT)
             .await
             .map_err(|e| e.to_string())?;
@@ -87,21 +89,8 @@ pub(super) async fn bring(
         .await
         .map_err(|error| error.to_string())?;
     if boot.repos.is_empty() {
-        let kept = site.place.workspace.join(".git");
-        let there = site
-            .files
-            .read(&below_home(site, &kept.join("HEAD"))?, 0, 1)
-            .await;
-        if there.is_err() {
-            let mut init = exec_as(&site.place.user, ["git", "init", "--quiet", "-b", "main"]);
-            init.cwd = Some(site.place.workspace.as_str().into());
-            let done = run(&site.hands, init, OUTPUT)
-                .await
-                .map_err(|e| e.to_string())?;
-            if done.code != 0 {
-                return Err(String::from_utf8_lossy(&done.stderr).trim().to_owned());
-            }
-        }
+        let made = site.git.init_workspace().await;
+        made.map_err(|error| error.to_string())?;
         return Ok(Vec::new());
     }
     let mut folders = Vec::new();
@@ -179,6 +168,18 @@ pub(super) fn directory(site: &Site, boot: &Boot) -> String {
         [only] => site.place.workspace.join(folder(only)).into_string(),
         _ => site.place.workspace.to_string(),
     }
+}
+
+/// Where a repository's own words to agents may lie.
+pub(super) fn directories(site: &Site, boot: &Boot) -> Vec<String> {
+    let workspace = &site.place.workspace;
+    if boot.repos.is_empty() {
+        return vec![workspace.to_string()];
+    }
+    let repos = boot.repos.iter();
+    repos
+        .map(|repo| workspace.join(folder(repo)).into_string())
+        .collect()
 }
 
 pub(super) fn below_home(site: &Site, path: &camino::Utf8Path) -> Result<String, String> {

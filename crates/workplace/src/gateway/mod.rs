@@ -9,6 +9,7 @@
 //! | `/ttyd/*` | the terminal, in this process | sub-protocol `tty` |
 //! | `/opencode/*` | the agent's port | with the agent's password |
 //! | `/t/:name/*` | a tunnel's port | an unknown name leads to the only tunnel, path whole |
+//! | `/preview/*` | the preview's port | what somebody exposed |
 //! | `/link` | the link, in this process | sockets with a token for it |
 //!
 //! A request's way:
@@ -33,6 +34,7 @@ mod backends;
 mod forward;
 mod guard;
 mod headers;
+mod origins;
 mod patience;
 mod routes;
 mod sessions;
@@ -61,6 +63,7 @@ use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 pub use guard::Access;
+pub use origins::Origins;
 pub use routes::{Handler, Route, To};
 pub use socket::Socket;
 
@@ -76,8 +79,7 @@ pub struct Settings {
     /// Without it everybody is refused.
     pub access: Option<Access>,
     pub routes: Vec<Route>,
-    /// Origins whose pages may open sockets and change things, beside our own: `https://host:port`.
-    pub origins: Vec<String>,
+    pub origins: Origins,
     pub clock: Arc<dyn Clock>,
     pub limits: Limits,
     pub log: Log,
@@ -163,7 +165,7 @@ impl fmt::Display for Notice {
 pub struct Gateway {
     guard: RefCell<Guard>,
     routes: Routes,
-    origins: Vec<String>,
+    origins: Origins,
     backends: Backends,
     clock: Arc<dyn Clock>,
     limits: Limits,

@@ -12,6 +12,8 @@ use tokio::sync::{mpsc, watch};
 use super::socket::Socket;
 use crate::tunnels::{Protocol, Tunnel, Tunnels};
 
+const PREVIEW: &str = "preview";
+
 /// What lies under a first segment.
 #[derive(Debug, Clone)]
 pub struct Route {
@@ -77,6 +79,11 @@ impl Route {
 
     pub fn tunnels(tunnels: Tunnels) -> Self {
         Self::new("t", To::Tunnels(tunnels))
+    }
+
+    /// What somebody exposed.
+    pub fn preview(port: u16) -> Self {
+        Self::new(PREVIEW, To::Port(port))
     }
 
     pub fn link(sockets: mpsc::Sender<Socket>) -> Self {
@@ -171,16 +178,29 @@ impl Routes {
         }
     }
 
-    /// The only tunnel, for a page of it that asks for something by an absolute path.
-    pub(super) fn find_only_tunnel(&self, path: &str) -> Way {
-        let only = self.0.iter().find_map(|route| match &route.to {
-            To::Tunnels(tunnels) => Some((route.name, tunnels.only()?)),
+    /// For a page that asks for something by an absolute path: it is the only tunnel's, or the
+    /// preview's where there is no tunnel.
+    pub(super) fn find_for_own_page(&self, path: &str) -> Way {
+        let tunnels = self.0.iter().find_map(|route| match &route.to {
+            To::Tunnels(tunnels) => Some((route.name, tunnels)),
             _ => None,
         });
-        match only {
-            Some((name, tunnel)) => Way::To(destination(name, &tunnel, path)),
-            None => Way::Nowhere,
+        if let Some((name, tunnels)) = tunnels {
+            match tunnels.only() {
+                Some(tunnel) => return Way::To(destination(name, &tunnel, path)),
+                None if !tunnels.list().is_empty() => return Way::Nowhere,
+                None => {}
+            }
         }
+        let preview = self.0.iter().find(|route| route.name == PREVIEW);
+        let Some((To::Port(port), name)) = preview.map(|route| (&route.to, route.name)) else {
+            return Way::Nowhere;
+        };
+        Way::To(Destination {
+            end: End::Backend(Backend::at(*port)),
+            prefix: format!("/{name}"),
+            path: below(path),
+        })
     }
 }
 
@@ -239,6 +259,7 @@ mod tests {
             Route::editor(8765),
             Route::desktop(6080),
             Route::tunnels(registry),
+            Route::preview(20000),
         ])
     }
 
@@ -325,6 +346,13 @@ mod tests {
         /t/live/x -> 3001 (sockets) /t/live /x
         /t/assets/x.js -> nowhere
         ");
-        assert_eq!(shown(routes.find_only_tunnel("/x.js")), "nowhere");
+        assert_eq!(shown(routes.find_for_own_page("/x.js")), "nowhere");
+    }
+
+    #[test]
+    fn what_a_page_asks_for_by_an_absolute_path_is_the_only_tunnels_or_the_previews() {
+        let found = |tunnels| shown(routes(tunnels).find_for_own_page("/x.js"));
+        assert_eq!(found(&[("web", Protocol::Http)]), "3000 /t/web /x.js");
+        assert_eq!(found(&[]), "20000 /preview /x.js");
     }
 }

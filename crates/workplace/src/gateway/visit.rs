@@ -124,11 +124,12 @@ impl Visit {
         Ok(answer)
     }
 
-    /// A path that no route knows may be one that a page of the only tunnel asks for.
+    /// A path that no route knows may be one that a page of the only tunnel or of the preview asks
+    /// for.
     fn find(&self, path: &str, headers: &HeaderMap) -> Way {
         match self.gateway.routes.find(path) {
             Way::Nowhere if headers::is_from_own_page(headers) => {
-                self.gateway.routes.find_only_tunnel(path)
+                self.gateway.routes.find_for_own_page(path)
             }
             way => way,
         }
@@ -157,7 +158,7 @@ impl Visit {
         let is_by_cookie = !matches!(admitted.way, Admission::Bearer(_));
         let has_origin = parts.headers.contains_key(header::ORIGIN);
         let is_checked = is_upgrade || is_by_cookie && (is_change || has_origin);
-        if is_checked && headers::is_foreign(&parts.headers, &self.gateway.origins) {
+        if is_checked && headers::is_foreign(&parts.headers, &self.gateway.origins.list()) {
             let path = shortened(&target.path);
             self.gateway.tell(Notice::Foreign { path });
             return Err(refusal(StatusCode::FORBIDDEN, "Foreign origin"));

@@ -29,7 +29,7 @@ pub use diff::{DIFF_LIMIT, Diff};
 pub use freshness::{Facts, Pulled, is_pull_due};
 pub use outcome::{Action, Code, GitResult};
 pub use repo::Repo;
-pub use status::{Change, CommitInfo, State};
+pub use status::{Change, CommitInfo, Standing, State};
 
 const READ: Duration = Duration::from_secs(10);
 const STAGE: Duration = Duration::from_secs(15);

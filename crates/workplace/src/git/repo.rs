@@ -26,6 +26,13 @@ pub struct Repo {
     pub(super) git_dir_below: String,
 }
 
+impl Repo {
+    /// Of the repository, or of this work tree of it.
+    pub(crate) fn git_dir(&self) -> &Utf8Path {
+        &self.git_dir
+    }
+}
+
 impl Git {
     /// At most three directories below the workspace.
     pub async fn repos(&self) -> Result<Vec<Repo>, GitError> {

@@ -50,7 +50,56 @@ pub struct CommitInfo {
     pub date: String,
 }
 
+/// Where a repository stands against what it branched off.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// `None` when it is detached.
+    pub branch: Option<String>,
+    /// The branch that the remote calls its own; unknown without a remote.
+    pub base: Option<String>,
+    /// Those that the base does not have.
+    pub commits: Option<u64>,
+}
+
 impl Git {
+    pub async fn standing(&self, repo: &Repo) -> Result<Standing, GitError> {
+        let branch = self
+            .line(repo, &["symbolic-ref", "--quiet", "--short", "HEAD"])
+            .await?;
+        let remote_head = [
+            "symbolic-ref",
+            "--quiet",
+            "--short",
+            "refs/remotes/origin/HEAD",
+        ];
+        let remote = self.line(repo, &remote_head).await?;
+        let mut commits = None;
+        if let Some(remote) = &remote {
+            let range = format!("refs/remotes/{remote}..HEAD");
+            let counted = self
+                .line(repo, &["rev-list", "--count", &range, "--"])
+                .await?;
+            commits = counted.and_then(|count| count.parse().ok());
+        }
+        let base = remote.map(|remote| match remote.split_once('/') {
+            Some((_, base)) => base.to_owned(),
+            None => remote,
+        });
+        Ok(Standing {
+            branch,
+            base,
+            commits,
+        })
+    }
+
+    /// What git says to that in one line; `None` when it fails.
+    async fn line(&self, repo: &Repo, arguments: &[&str]) -> Result<Option<String>, GitError> {
+        const LINE: usize = 4 << 10;
+        let outcome = self.git(repo, Intent::Look, arguments, LINE, READ).await?;
+        let line = text(&outcome.stdout).trim().to_owned();
+        Ok((outcome.code == 0 && !line.is_empty()).then_some(line))
+    }
+
     /// What is no repository has an empty state.
     pub async fn status(&self, name: &str) -> Result<State, GitError> {
         let repo = match self.repo(name).await {

@@ -101,7 +101,7 @@ struct Shared {
     slots: RefCell<BTreeMap<Name, Rc<Slot>>>,
     exposed: Cell<Option<u16>>,
     requests: Cell<u64>,
-    served_at: Cell<Option<Timestamp>>,
+    served_at: watch::Sender<Option<Timestamp>>,
     changes: watch::Sender<u64>,
     tasks: TaskTracker,
 }
@@ -151,7 +151,7 @@ impl Services {
                 slots: RefCell::default(),
                 exposed: Cell::new(on_disk.exposed_port),
                 requests: Cell::new(0),
-                served_at: Cell::new(None),
+                served_at: watch::Sender::new(None),
                 changes: watch::Sender::new(0),
                 tasks: TaskTracker::new(),
             }),
@@ -309,7 +309,8 @@ impl Services {
     /// Whoever carries a request to a service says so here: a service that is used is not idle.
     pub fn served(&self) {
         self.shared.requests.set(self.shared.requests.get() + 1);
-        self.shared.served_at.set(Some(self.shared.clock.now()));
+        let now = self.shared.clock.now();
+        self.shared.served_at.send_replace(Some(now));
     }
 
     pub fn requests(&self) -> u64 {
@@ -317,7 +318,12 @@ impl Services {
     }
 
     pub fn served_at(&self) -> Option<Timestamp> {
-        self.shared.served_at.get()
+        *self.shared.served_at.borrow()
+    }
+
+    /// Every request from now on.
+    pub fn served_changes(&self) -> watch::Receiver<Option<Timestamp>> {
+        self.shared.served_at.subscribe()
     }
 
     /// Processor time that each running service has used so far. Walks `/proc`: ask now and then.

@@ -26,7 +26,7 @@ pub(super) fn write(place: &Place, port: u16) -> io::Result<()> {
 fn text(port: u16) -> String {
     format!(
         "handle {{\n\
-         \treverse_proxy 127.0.0.1:{port} {{\n\
+         \treverse_proxy localhost:{port} {{\n\
          \t\theader_up Host {{upstream_hostport}}\n\
          \t\theader_down -X-Frame-Options\n\
          \t\theader_down -Content-Security-Policy\n\
@@ -44,7 +44,7 @@ mod tests {
         assert_ne!(text(300), text(3000));
         insta::assert_snapshot!(text(3000), @r"
         handle {
-        	reverse_proxy 127.0.0.1:3000 {
+        	reverse_proxy localhost:3000 {
         		header_up Host {upstream_hostport}
         		header_down -X-Frame-Options
         		header_down -Content-Security-Policy

@@ -21,6 +21,9 @@ struct Process {
 }
 
 pub(super) fn processor_time(leaders: &[(Name, i32)]) -> BTreeMap<Name, Duration> {
+    if leaders.is_empty() {
+        return BTreeMap::new();
+    }
     let processes = processes();
     leaders
         .iter()

@@ -10,6 +10,7 @@
 //! screen anew, so that nobody is ever buffered for.
 
 mod modes;
+mod page;
 mod plain;
 mod ring;
 mod silence;
@@ -34,6 +35,7 @@ use crate::command::{exec_as, run};
 use crate::hands::{Hands, HandsError, Said, Writer};
 use crate::place::Place;
 
+pub use page::answer as page;
 pub use plain::serve as serve_plain;
 pub use ttyd::{SUBPROTOCOL as TTYD_SUBPROTOCOL, serve as serve_ttyd};
 
@@ -90,7 +92,7 @@ struct Shared {
     place: Place,
     clock: Arc<dyn Clock>,
     open: RefCell<BTreeMap<String, Rc<Terminal>>>,
-    typed_at: Cell<Option<Timestamp>>,
+    typed_at: watch::Sender<Option<Timestamp>>,
     tasks: TaskTracker,
 }
 
@@ -142,7 +144,7 @@ impl Terminals {
                 place,
                 clock,
                 open: RefCell::default(),
-                typed_at: Cell::new(None),
+                typed_at: watch::Sender::new(None),
                 tasks: TaskTracker::new(),
             }),
         }
@@ -233,7 +235,12 @@ impl Terminals {
 
     /// When somebody last typed in any of them.
     pub fn typed_at(&self) -> Option<Timestamp> {
-        self.shared.typed_at.get()
+        *self.shared.typed_at.borrow()
+    }
+
+    /// Every time somebody types from now on.
+    pub fn typed(&self) -> watch::Receiver<Option<Timestamp>> {
+        self.shared.typed_at.subscribe()
     }
 
     fn find(&self, name: &str) -> Option<Rc<Terminal>> {
@@ -248,7 +255,7 @@ impl Terminals {
         }
         let now = self.shared.clock.now();
         terminal.typed_at.set(Some(now));
-        self.shared.typed_at.set(Some(now));
+        self.shared.typed_at.send_replace(Some(now));
     }
 }
 

@@ -1,22 +1,29 @@
 //! Between hub and agent: what the hub wants is asked of the agent, what the agent does is told to
 //! the hub. Nothing is queued here; a prompt that cannot be begun is given back as `busy`.
 
+mod attachments;
+mod contexts;
 mod marks;
 mod take;
 mod tell;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use agent::event::{PermissionId, QuestionId};
-use agent::{Agent, ChannelKey, Event, Happening, Refused, Scope, SlashCommand};
-use tokio::sync::watch;
+use agent::{Agent, ChannelKey, Event, Happening, Refused, Scope, SessionRef, SlashCommand};
+use camino::Utf8PathBuf;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 use wire::link::{Answer, ErrorFrame, FileDiff, FromHub, FromRunner, Prompt};
 
+pub use self::contexts::Contexts;
 pub use self::marks::Marks;
 pub use self::tell::frames;
 use crate::agent_process::State;
+use crate::files::Files;
 use crate::link::Handle;
 
 /// Cheap to clone: what takes long is done on a clone, beside the rest.
@@ -25,14 +32,49 @@ pub struct Turns {
     link: Handle,
     agent: watch::Receiver<State>,
     marks: Rc<RefCell<Marks>>,
+    surroundings: Surroundings,
+    /// Channels whose prompt waits for what it brings by reference.
+    fetching: Rc<RefCell<BTreeMap<String, CancellationToken>>>,
+}
+
+/// What turns touch besides the agent.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    pub workspace: Utf8PathBuf,
+    /// Of the workspace.
+    pub files: Files,
+    /// Told at the end of each turn: the agent may have committed something.
+    pub moved: Rc<Notify>,
+    pub contexts: Contexts,
 }
 
 impl Turns {
-    pub fn new(link: Handle, agent: watch::Receiver<State>, marks: Marks) -> Self {
+    pub fn new(
+        link: Handle,
+        agent: watch::Receiver<State>,
+        marks: Marks,
+        surroundings: Surroundings,
+    ) -> Self {
         Self {
             link,
             agent,
             marks: Rc::new(RefCell::new(marks)),
+            surroundings,
+            fetching: Rc::default(),
+        }
+    }
+
+    /// The agent's process knows its conversations; which channel each was of, it is told here. What
+    /// the hub knows comes first, and what is known already is kept.
+    pub async fn remind(&self, agent: &dyn Agent, known: &BTreeMap<String, String>) {
+        for (channel, session) in known {
+            if let Ok(channel) = channel.parse() {
+                agent.remember(channel, SessionRef(session.clone())).await;
+            }
+        }
+        let sessions = self.marks.borrow().sessions();
+        for (channel, session) in sessions {
+            agent.remember(channel, session).await;
         }
     }
 
@@ -40,6 +82,9 @@ impl Turns {
     /// agent's stream.
     pub async fn tell(&self, event: Event) {
         self.note(&event);
+        if let Happening::TurnDone { .. } = event.happening {
+            self.surroundings.moved.notify_one();
+        }
         for frame in tell::frames(event) {
             self.say(frame).await;
         }
@@ -85,7 +130,7 @@ impl Turns {
         None
     }
 
-    async fn prompt(&self, prompt: Prompt) {
+    async fn prompt(&self, mut prompt: Prompt) {
         let (prompt_id, channel) = (prompt.id.clone(), prompt.channel.clone());
         let state = self.agent.borrow().clone();
         let agent = match state {
@@ -99,8 +144,23 @@ impl Turns {
                 return self.failed("agent_fatal", why, prompt_id, channel).await;
             }
         };
+        match self.fetch(&mut prompt).await {
+            Fetched::Whole => {}
+            Fetched::Busy => return self.busy(prompt_id, channel, None).await,
+            Fetched::Canceled => {
+                return self.say(FromRunner::Canceled { prompt_id, channel }).await;
+            }
+            Fetched::Failed(why) => {
+                return self.failed("bad_prompt", why, prompt_id, channel).await;
+            }
+        }
+        let contexts = &self.surroundings.contexts;
+        let context = prompt.context.take();
         let taken = match take::prompt(prompt) {
-            Ok(taken) => taken,
+            Ok(taken) => {
+                contexts.note(&taken.channel, context);
+                taken
+            }
             Err(why) => return self.failed("bad_prompt", why, prompt_id, channel).await,
         };
         match agent.accept(taken).await {
@@ -124,7 +184,43 @@ impl Turns {
         }
     }
 
+    /// Has the prompt bring what it only names. The channel is taken meanwhile.
+    async fn fetch(&self, prompt: &mut Prompt) -> Fetched {
+        let channel = prompt.channel.clone();
+        if self.fetching.borrow().contains_key(&channel) {
+            return Fetched::Busy;
+        }
+        if prompt.attachments.is_empty() {
+            return Fetched::Whole;
+        }
+        let canceled = CancellationToken::new();
+        self.fetching
+            .borrow_mut()
+            .insert(channel.clone(), canceled.clone());
+        let Surroundings {
+            workspace, files, ..
+        } = &self.surroundings;
+        let attachments = std::mem::take(&mut prompt.attachments);
+        let fetched = tokio::select! {
+            brought = attachments::bring(attachments, workspace, files, &self.link) => match brought {
+                Ok(brought) => {
+                    prompt.attachments = brought;
+                    Fetched::Whole
+                }
+                Err(why) => Fetched::Failed(why),
+            },
+            () = canceled.cancelled() => Fetched::Canceled,
+        };
+        self.fetching.borrow_mut().remove(&channel);
+        fetched
+    }
+
     async fn cancel(&self, channel: Option<String>) {
+        for (fetching, canceled) in self.fetching.borrow().iter() {
+            if channel.as_ref().is_none_or(|channel| channel == fetching) {
+                canceled.cancel();
+            }
+        }
         let Some(agent) = self.agent() else { return };
         let scope = match channel.map(|channel| channel.parse::<ChannelKey>()) {
             None => Scope::All,
@@ -331,6 +427,7 @@ impl Turns {
                 marks.taken(&event.channel, prompt, mark);
             }
             Happening::TurnOpened { turn, prompt } => marks.opened(&turn.to_string(), prompt),
+            Happening::SessionStarted { session, .. } => marks.began(&event.channel, session),
             _ => {}
         }
     }
@@ -372,6 +469,15 @@ impl Turns {
     async fn say(&self, frame: FromRunner) {
         let _ = self.link.say(frame).await;
     }
+}
+
+/// How it went with what a prompt brings.
+enum Fetched {
+    Whole,
+    /// Another prompt of the channel is being fetched.
+    Busy,
+    Canceled,
+    Failed(String),
 }
 
 fn key(channel: Option<String>) -> Result<ChannelKey, String> {

@@ -1,6 +1,6 @@
 //! What the hub sends, as the agent takes it. Pure.
 
-use agent::prompt::{Attachment, Author, PromptId};
+use agent::prompt::{Attachment, Author, PromptId, Signature};
 use agent::{Prompt, SessionRef};
 use wire::link::{self, Source};
 
@@ -16,14 +16,10 @@ pub(super) fn prompt(prompt: link::Prompt) -> Result<Prompt, String> {
         .collect::<Result<_, agent::prompt::ModelNameError>>()
         .map_err(|error| error.to_string())?;
     let attachments = prompt.attachments.into_iter().map(attachment);
-    let text = match prompt.context {
-        Some(context) => format!("{context}\n\n{}", prompt.content),
-        None => prompt.content,
-    };
     Ok(Prompt {
         id: PromptId(prompt.id),
         channel,
-        text,
+        text: prompt.content,
         author: prompt.author.map(author),
         attachments: attachments.collect::<Result<_, _>>()?,
         models,
@@ -38,7 +34,7 @@ fn attachment(attachment: link::Attachment) -> Result<Attachment, String> {
             media_type: attachment.media_type,
             data,
         }),
-        // Files and uploads are read by whoever takes the prompt, before it comes here.
+        // They were fetched before it came here.
         Source::Upload(_) | Source::File(_) => Err(format!(
             "the attachment {} was not brought along",
             attachment.name
@@ -47,7 +43,12 @@ fn attachment(attachment: link::Attachment) -> Result<Attachment, String> {
 }
 
 fn author(author: link::Author) -> Author {
+    let name = author.git_name.as_ref().or(author.name.as_ref());
+    let mail = author.git_email.as_ref().or(author.email.as_ref());
     Author {
+        signs: name
+            .zip(mail)
+            .and_then(|(name, mail)| Signature::new(name, mail)),
         name: author.name.unwrap_or_else(|| author.id.clone()),
         mail: author.email,
         user: Some(author.id),

@@ -2,7 +2,7 @@
 
 use agent::event::{
     Change, ChangedFile, Choice, Choose, Content, DecidedBy, NewSession, Outcome, Permission,
-    Question, QuestionItem, Reason, Status, TextKind, Tool, ToolState, TurnError, Usage,
+    Question, QuestionItem, Reason, Status, TextKind, Tool, ToolState, TurnError, Usage, UsedBy,
 };
 use agent::{Event, Happening};
 use wire::link::{self, ErrorFrame, FromRunner, PartContent};
@@ -21,18 +21,9 @@ pub fn frames(event: Event) -> Vec<FromRunner> {
                 agent_session: session.0,
             };
             match why {
-                NewSession::First => vec![created],
+                // Whoever asked for another one is told of the break by the name of the request.
+                NewSession::First | NewSession::Asked => vec![created],
                 NewSession::Lost => vec![created, lost(channel)],
-                NewSession::Asked => {
-                    let request_id = None;
-                    vec![
-                        created,
-                        FromRunner::Break {
-                            channel,
-                            request_id,
-                        },
-                    ]
-                }
             }
         }
         // The hub knows its prompt, and which message of the agent's it became is for us to remember;
@@ -86,6 +77,10 @@ pub fn frames(event: Event) -> Vec<FromRunner> {
         Happening::PartRemoved { turn, part } => vec![FromRunner::PartRemoved {
             message_id: turn.to_string(),
             part_id: part.to_string(),
+        }],
+        Happening::Used { prompt, by } => vec![FromRunner::Usage {
+            prompt_id: prompt.0,
+            entries: by.into_iter().map(used).collect(),
         }],
         Happening::TurnDone {
             turn,
@@ -235,6 +230,17 @@ pub(super) fn part_content(content: Content) -> PartContent {
             exit_code,
             under: under.map(|part| part.to_string()),
         }),
+    }
+}
+
+fn used(used: UsedBy) -> link::UsageEntry {
+    link::UsageEntry {
+        agent_message: used.message,
+        model: used
+            .model
+            .map(|model| model.to_string())
+            .unwrap_or_default(),
+        usage: tokens(used.usage),
     }
 }
 

@@ -1,4 +1,5 @@
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -128,39 +129,35 @@ impl Api {
     }
 }
 
-const ROUTES: [(&str, &str); 24] = [
-    ("GET", "/api/services"),
-    ("POST", "/api/services"),
-    ("DELETE", "/api/services/x"),
-    ("POST", "/api/services/x/stop"),
-    ("GET", "/api/services/x/logs"),
-    ("GET", "/api/logs/x"),
-    ("POST", "/api/expose"),
-    ("GET", "/api/ports"),
-    ("GET", "/api/tunnels"),
-    ("POST", "/api/tunnels"),
-    ("GET", "/api/git/repos"),
-    ("GET", "/api/git/status"),
-    ("GET", "/api/git/diff"),
-    ("POST", "/api/git/push"),
-    ("GET", "/api/files?path=x"),
-    ("PUT", "/api/files?path=x"),
-    ("GET", "/api/files/list"),
-    ("GET", "/api/evidence"),
-    ("GET", "/api/terminal"),
-    ("GET", "/api/terminals"),
-    ("POST", "/api/env/apply"),
-    ("POST", "/api/snapshot"),
-    ("GET", "/api/auth/check"),
-    ("GET", "/"),
-];
+/// Every path that the manual names, and some that it does not.
+fn paths() -> BTreeSet<String> {
+    let manual = include_str!("../../../../docs/dev-tools.md");
+    let named = manual.match_indices("/api/").filter_map(|(at, _)| {
+        let path = manual[at..].split(['`', '?', ' ', '|']).next()?;
+        (path != "/api/health").then(|| path.replace(['{', '}'], ""))
+    });
+    let others = [
+        "/",
+        "/api",
+        "/api/auth/check",
+        "/api/nonsense",
+        "/api/health/x",
+    ];
+    named.chain(others.map(str::to_owned)).collect()
+}
 
 #[test]
-fn nothing_is_open_but_the_health_check() {
+fn nothing_of_the_manual_is_open_but_the_health_check() {
     in_world(|world: Rc<World>| async move {
         let api = Api::start(&world, Some(TOKEN)).await;
         let closed = Api::start(&world, None).await;
-        for (method, path) in ROUTES {
+        let methods = ["GET", "POST", "PUT", "DELETE"];
+        let paths = paths();
+        assert!(paths.len() > 30, "{paths:?}");
+        for (path, method) in paths
+            .iter()
+            .flat_map(|path| methods.map(|method| (path, method)))
+        {
             let headers = [
                 "",
                 "Authorization: Bearer wrong\r\n",
@@ -346,6 +343,8 @@ fn files_and_git_stay_in_the_workspace_over_the_port() {
                 ("PUT", "/api/files?path="),
                 ("DELETE", "/api/files?path="),
                 ("GET", "/api/files/list?path="),
+                ("GET", "/api/git/status?repo="),
+                ("GET", "/api/git/log?repo="),
                 ("GET", "/api/git/diff?repo="),
                 ("GET", "/api/git/diff?repo=repo&path="),
                 ("GET", "/api/evidence?folder="),
@@ -359,19 +358,22 @@ fn files_and_git_stay_in_the_workspace_over_the_port() {
                     "{method} {path}{bad}: {status}"
                 );
             }
+            let bad = bad.replace("%2F", "/").replace("%00", "\0");
             for (path, body) in [
+                ("/api/files/rename", json!({"from": "c.txt", "to": bad})),
+                ("/api/files/rename", json!({"from": bad, "to": "d.txt"})),
+                ("/api/files/directory", json!({"path": bad})),
+                ("/api/git/branch", json!({"repo": bad, "name": "topic"})),
+                ("/api/git/commit", json!({"repo": bad, "message": "m"})),
                 (
-                    "/api/files/rename",
-                    json!({"from": "c.txt", "to": bad.replace("%2F", "/").replace("%00", "\0")}),
+                    "/api/git/commit",
+                    json!({"repo": "repo", "message": "m", "files": [bad]}),
                 ),
-                (
-                    "/api/git/push",
-                    json!({"repo": bad.replace("%2F", "/").replace("%00", "\0")}),
-                ),
+                ("/api/git/push", json!({"repo": bad})),
             ] {
                 let (status, answer) = api.json("POST", path, body).await;
                 assert!(
-                    (400..500).contains(&status) || answer["code"] == "NOT_A_REPO",
+                    (400..500).contains(&status) || answer["success"] == false,
                     "{path} {bad}: {status} {answer}"
                 );
             }
@@ -386,6 +388,24 @@ fn files_and_git_stay_in_the_workspace_over_the_port() {
             "PUT /api/files?path=x HTTP/1.0\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 99999999\r\n\r\n"
         );
         assert_eq!(api.raw(&huge, &vec![0; 17 << 20]).await.0, 413);
+    });
+}
+
+#[test]
+fn heads_and_bodies_without_end_are_refused_and_keep_nobody_out() {
+    in_world(|world: Rc<World>| async move {
+        let api = Api::start(&world, Some(TOKEN)).await;
+        let lines = "x: y\r\n".repeat(1000);
+        let head = format!("GET /api/ports HTTP/1.0\r\n{lines}\r\n");
+        assert_eq!(api.raw(&head, b"").await.0, 431);
+        let body = vec![b' '; (1 << 20) + 1];
+        for path in ["/api/services", "/api/env/apply", "/api/git/commit"] {
+            assert_eq!(api.ask("POST", path, &body).await.0, 413, "{path}");
+        }
+        // One who is not let in is not listened to either.
+        let endless = "POST /api/services HTTP/1.0\r\nContent-Length: 99999999999\r\n\r\n";
+        assert_eq!(api.raw(endless, b"").await.0, 401);
+        assert_eq!(api.ask("GET", "/api/ports", b"").await.0, 200);
     });
 }
 

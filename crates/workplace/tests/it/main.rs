@@ -11,4 +11,5 @@ mod inside;
 mod link;
 mod services;
 mod terminal;
+mod whole;
 mod world;

@@ -284,9 +284,9 @@ fn exposing_300_and_3000_differ_and_our_ports_are_refused() {
         let services = world.services();
         let text = || fs::read_to_string(world.place.state.join("caddy/user.caddy")).unwrap();
         services.expose(3000).unwrap();
-        assert!(text().contains("127.0.0.1:3000 "));
+        assert!(text().contains("localhost:3000 "));
         services.expose(300).unwrap();
-        assert!(text().contains("127.0.0.1:300 "));
+        assert!(text().contains("localhost:300 "));
         for ours in [
             0, 4000, 4096, 5900, 6080, 8765, 9000, 20000, 4001, 4002, 4003,
         ] {

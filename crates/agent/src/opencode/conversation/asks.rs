@@ -66,6 +66,10 @@ impl Asks {
 }
 
 impl Conversation {
+    pub(in crate::opencode) fn decide_by(&mut self, policy: PermissionPolicy) {
+        self.policy = policy;
+    }
+
     pub(in crate::opencode) fn asks(&self, id: &str) -> bool {
         self.asks.questions.contains_key(id) || self.asks.permissions.contains_key(id)
     }

@@ -244,6 +244,7 @@ impl Conversation {
         };
         let (from, to) = (running.model().cloned(), running.next_model().cloned());
         running.turn.withdraw_all(&mut out.happenings);
+        running.spent.extend(running.used());
         let failed = std::mem::take(&mut running.answers);
         running.retired.extend(failed.into_keys());
         running.tried.push(Tried {
@@ -256,6 +257,7 @@ impl Conversation {
         running.looks = 0;
         running.at += 1;
         running.sends = 0;
+        running.overflows = 0;
         running.phase = Phase::Sending { canceled: false };
         if let (Some(from), Some(to)) = (from, to) {
             out.happenings.push(Happening::ModelSwitched {
@@ -310,6 +312,12 @@ impl Conversation {
             return;
         };
         let usage = running.usage();
+        let mut by = std::mem::take(&mut running.spent);
+        by.extend(running.used());
+        if !by.is_empty() {
+            let prompt = running.prompt.id.clone();
+            out.happenings.push(Happening::Used { prompt, by });
+        }
         running
             .turn
             .finish(reason, error.clone(), usage, &mut out.happenings);

@@ -11,6 +11,9 @@
 //! | running | idle; an error without idle for 5 s | looking |
 //! | running | `retry`, and another model may be asked | aborting, to switch |
 //! | running | `retry` for the fifth time; silence | aborting, to switch or give up |
+//! | running | too long for the model, and another may be asked | aborting, to switch |
+//! | running | too long for the model, for the first time | running: the agent sums up what was said |
+//! | running | too long for the model, for the second time | aborting, to give up |
 //! | running | canceled | aborting |
 //! | looking | still busy, or no sign of an end | running |
 //! | looking | over, with an answer | done, end of turn |
@@ -27,6 +30,7 @@ mod asks;
 mod calls;
 mod end;
 mod stream;
+mod usage;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -42,11 +46,12 @@ pub(super) use self::stream::{changed_file, list_changes};
 use super::api::Sending;
 use super::http::HttpError;
 use super::ids::Ids;
+use super::launch::author_metadata;
 use super::wire;
 use crate::agent::Held;
 use crate::channel::ChannelKey;
 use crate::configuration::PermissionPolicy;
-use crate::event::{Happening, Mark, Reason, SessionRef, Status, Tried, TurnError, Usage};
+use crate::event::{Happening, Mark, Reason, SessionRef, Status, Tried, TurnError, UsedBy};
 use crate::failure::{Failure, FailureKind};
 use crate::prompt::{ModelName, Prompt, PromptId, told};
 use crate::turn::Turn;
@@ -67,6 +72,8 @@ const CHANGES_FOLLOW: Duration = Duration::from_secs(1);
 /// With no other model to ask, the agent's own retries are waited for, this often.
 const MOST_RETRIES: u32 = 4;
 const MOST_SENDS: u32 = 3;
+/// So often the agent may sum up what was said and try again.
+const MOST_OVERFLOWS: u32 = 1;
 
 pub(super) struct Conversation {
     pub(super) channel: ChannelKey,
@@ -99,8 +106,9 @@ struct Running {
     failure: Option<Failure>,
     /// Messages of this attempt, by id.
     answers: BTreeMap<String, wire::Message>,
-    /// Those of attempts that failed.
+    /// Those of attempts that failed, and what they took.
     retired: HashSet<String>,
+    spent: Vec<UsedBy>,
     /// Sessions of subagents, and the key of the call that began each.
     children: HashMap<String, Option<String>>,
     answered: bool,
@@ -108,6 +116,8 @@ struct Running {
     look_at: Option<Instant>,
     look_again: bool,
     looks: u32,
+    /// How often the conversation was too long for the model.
+    overflows: u32,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -203,8 +213,11 @@ impl Conversation {
     /// The caller has written down that it was accepted; now the agent may hear of it.
     pub(super) fn start(&mut self, mut prompt: Prompt, now: Instant, out: &mut Out) {
         self.serial += 1;
-        if self.session.is_none() {
-            self.session = prompt.session.take().map(|session| session.0);
+        // What the caller remembers is newer than what nobody has looked at since.
+        if let Some(told) = prompt.session.take()
+            && (self.session.is_none() || self.verified == Verified::No)
+        {
+            self.session = Some(told.0);
             self.verified = Verified::No;
         }
         self.last_error = None;
@@ -230,12 +243,14 @@ impl Conversation {
             failure: None,
             answers: BTreeMap::new(),
             retired: HashSet::new(),
+            spent: Vec::new(),
             children: HashMap::new(),
             answered: false,
             last_activity: now,
             look_at: None,
             look_again: false,
             looks: 0,
+            overflows: 0,
         });
     }
 
@@ -463,11 +478,16 @@ impl Conversation {
                 "url": url,
             }));
         }
-        parts.push(json!({
+        let mut text = json!({
             "id": self.ids.part(clock),
             "type": "text",
             "text": told(&running.prompt, heard),
-        }));
+        });
+        let author = running.prompt.author.as_ref();
+        if let Some(signs) = author.and_then(|author| author.signs.as_ref()) {
+            text["metadata"] = author_metadata(signs);
+        }
+        parts.push(text);
         running.sending = Some(Arc::new(Sending {
             message: running.mark.clone(),
             parts: parts.into(),
@@ -555,28 +575,6 @@ impl Running {
     fn is_mine(&self, message: &str) -> bool {
         !self.mark.is_empty() && message > self.mark.as_str() && !self.retired.contains(message)
     }
-
-    fn usage(&self) -> Usage {
-        let mut usage = Usage::default();
-        for message in self.answers.values() {
-            let tokens = message.tokens;
-            usage.input += count(tokens.input);
-            usage.output += count(tokens.output);
-            usage.reasoning += count(tokens.reasoning);
-            usage.cache_read += count(tokens.cache.read);
-            usage.cache_write += count(tokens.cache.write);
-        }
-        usage
-    }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a count of tokens: casts saturate, and what is not a number is 0"
-)]
-fn count(tokens: f64) -> u64 {
-    tokens as u64
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use model::Id;
 use tokio::time::Instant;
 
+use super::usage::count;
 use super::{Conversation, ERROR_WITHOUT_IDLE, Out, Phase, Running};
 use crate::event::{self, Change, ChangedFile, Happening, Status, TextKind, ToolState};
 use crate::failure::{Failure, FailureKind};
@@ -34,7 +35,7 @@ impl Conversation {
             Event::Error {
                 session: Some(session),
                 error,
-            } if is_main(&session) => self.session_error(&error, now),
+            } if is_main(&session) => self.session_error(&error, now, out),
             Event::Message(message) if is_main(&message.session) => self.answer(message, now),
             Event::Part(part) => self.part(&part, now, out),
             Event::Delta(delta) => self.delta(&delta, now, out),
@@ -101,13 +102,39 @@ impl Conversation {
         }
     }
 
-    fn session_error(&mut self, error: &wire::Error, now: Instant) {
-        if let Some(running) = &mut self.running
-            && matches!(running.phase, Phase::Running | Phase::Looking)
-        {
-            running.failure = failure_of(error);
-            running.look_at = Some(now + ERROR_WITHOUT_IDLE);
+    fn session_error(&mut self, error: &wire::Error, now: Instant, out: &mut Out) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        if !matches!(running.phase, Phase::Running | Phase::Looking) {
+            return;
         }
+        let failure = failure_of(error);
+        if let Some(failure) = &failure
+            && failure.kind == FailureKind::ContextLength
+        {
+            return self.outgrown(failure.clone(), now, out);
+        }
+        running.failure = failure;
+        running.look_at = Some(now + ERROR_WITHOUT_IDLE);
+    }
+
+    /// The conversation is too long for its model. The next one of the chain may have more room;
+    /// without one the agent sums up what was said and answers the prompt again, by itself and
+    /// without end: once is enough.
+    fn outgrown(&mut self, failure: Failure, now: Instant, out: &mut Out) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        running.overflows += 1;
+        let may_switch = running.next_model().is_some() && !running.turn.has_run_a_tool();
+        if may_switch || running.overflows > super::MOST_OVERFLOWS {
+            return self.switch_or_give_up(failure, out);
+        }
+        running.turn.withdraw_open_text(&mut out.happenings);
+        running.look_at = Some(now + ERROR_WITHOUT_IDLE);
+        self.touch(now);
+        self.set_status(Status::Thinking, out);
     }
 
     /// The agent tries again by itself. What it said of the attempt before does not count.
@@ -290,8 +317,8 @@ pub(in crate::opencode) fn changed_file(diff: &wire::Diff) -> ChangedFile {
             Some("deleted" | "removed") => Change::Deleted,
             _ => Change::Modified,
         },
-        added: super::count(diff.additions),
-        removed: super::count(diff.deletions),
+        added: count(diff.additions),
+        removed: count(diff.deletions),
     }
 }
 

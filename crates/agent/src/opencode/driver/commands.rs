@@ -48,6 +48,19 @@ impl Driver {
                 let _ = reply.send(self.borrow(&channel));
             }
             Command::Adopt { channel, session } => self.adopt(&channel, session),
+            Command::Remember { channel, session } => {
+                // One that works knows its own; and it is looked at before it is used.
+                if let Ok(slot) = self.slot(&channel)
+                    && slot.conversation.session.is_none()
+                {
+                    slot.conversation.session = Some(session);
+                    slot.conversation.verified = Verified::No;
+                }
+            }
+            Command::DecideBy(policy) => {
+                self.settings.permissions = policy;
+                self.each(|conversation, _, _| conversation.decide_by(policy));
+            }
             Command::ProcessStarted => self.process_started(),
             Command::ProcessEnded(how) => {
                 self.readiness.send_replace(Readiness::Down);
@@ -62,9 +75,9 @@ impl Driver {
         if let Readiness::GivenUp(why) = &*self.readiness.borrow() {
             return Err(Refused::AgentGone(why.clone()));
         }
-        let hearing = match self.settings.transcriber {
-            Some(_) => Hearing::Transcribed,
-            None => Hearing::None,
+        let hearing = match &self.settings.transcriber {
+            Some(transcriber) if transcriber.is_set_up() => Hearing::Transcribed,
+            _ => Hearing::None,
         };
         let mut prompt = fit(prompt, hearing)?;
         if prompt.models.is_empty() {

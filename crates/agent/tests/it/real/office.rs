@@ -4,6 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use agent::configuration::{
     ToolServer,
 };
 use agent::dial::{Dial, Stream, Tcp};
-use agent::event::{Event, Happening, Reason};
+use agent::event::{Content, Event, Happening, Reason, ToolState};
 use agent::opencode::{self, Connected, Memory, OpenCode, Settings};
 use agent::{Accepted, Agent as _, ChannelKey, Prompt, Refused};
 use async_trait::async_trait;
@@ -72,6 +73,7 @@ pub(crate) struct Office {
     process: Option<Child>,
     address: SocketAddr,
     wire: Arc<Wire>,
+    memory: Arc<Remembers>,
     settings: Settings,
     tasks: JoinSet<()>,
 }
@@ -101,6 +103,7 @@ impl Office {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let process = prepare_and_spawn(&program, &directory, &launch).await;
         let wire = Arc::new(Wire::new(address));
+        let memory = Arc::new(Remembers::default());
         let settings = Settings {
             dial: wire.clone(),
             password: Secret::new("hunter22"),
@@ -108,7 +111,7 @@ impl Office {
             permissions: wants.policy(),
             model: Some("llm/main".parse().unwrap()),
             transcriber: None,
-            memory: Some(Arc::new(Remembers)),
+            memory: Some(memory.clone()),
             health_limit: opencode::HEALTH_LIMIT,
         };
         let Connected {
@@ -129,6 +132,7 @@ impl Office {
             process: Some(process),
             address,
             wire,
+            memory,
             settings,
             tasks,
         })
@@ -154,6 +158,22 @@ impl Office {
     pub(crate) async fn ask(&mut self, text: &str) -> Vec<Event> {
         self.start(text).await;
         self.until_done().await
+    }
+
+    /// Until a tool runs that goes on for long.
+    pub(crate) async fn start_to_sleep(&mut self) {
+        self.start(
+            r#"!!{"tool": "bash", "input": {"command": "sleep 60", "description": "wait"}}"#,
+        )
+        .await;
+        self.until(|event| match &event.happening {
+            Happening::PartWhole {
+                content: Content::Tool(tool),
+                ..
+            } if tool.state == ToolState::Running => Some(()),
+            _ => None,
+        })
+        .await;
     }
 
     fn placed(&self, text: &str) -> String {
@@ -212,6 +232,12 @@ impl Office {
         self.agent.process_started().await;
     }
 
+    pub(crate) fn put(&self, name: &str, content: &str) {
+        let path = self.directory.path().join("workspace").join(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, self.placed(content)).unwrap();
+    }
+
     pub(crate) fn file(&self, name: &str) -> String {
         let path = self.directory.path().join("workspace").join(name);
         fs_err::read_to_string(path).unwrap()
@@ -221,6 +247,17 @@ impl Office {
         self.directory.path().join("workspace").join(name).exists()
     }
 
+    /// What git says in a repository of the workspace.
+    pub(crate) async fn git(&self, repository: &str, arguments: &[&str]) -> String {
+        let said = Command::new("git")
+            .args(arguments)
+            .current_dir(self.directory.path().join("workspace").join(repository))
+            .output()
+            .await
+            .unwrap();
+        String::from_utf8(said.stdout).unwrap().trim().to_owned()
+    }
+
     pub(crate) async fn sessions(&self) -> Vec<String> {
         let list: Value = self.http("GET", "/session").await;
         let ids = list.as_array().unwrap().iter();
@@ -228,7 +265,9 @@ impl Office {
             .collect()
     }
 
+    /// What was said in them is remembered.
     pub(crate) async fn delete_sessions(&self) {
+        self.memory.has_something.store(true, Ordering::SeqCst);
         for id in self.sessions().await {
             self.http("DELETE", &format!("/session/{id}")).await;
         }
@@ -281,13 +320,16 @@ impl Office {
     }
 }
 
-#[derive(Debug)]
-struct Remembers;
+#[derive(Debug, Default)]
+struct Remembers {
+    has_something: AtomicBool,
+}
 
 #[async_trait]
 impl Memory for Remembers {
     async fn recall(&self, _channel: &ChannelKey) -> Option<String> {
-        Some(MEMORY.to_owned())
+        let has_something = self.has_something.load(Ordering::SeqCst);
+        has_something.then(|| MEMORY.to_owned())
     }
 }
 
@@ -365,7 +407,9 @@ fn configuration(
         output: 8192,
         sees: Sees::TextAndImages,
     };
-    let bad = ["429", "529", "500", "401", "402", "404", "drop", "empty"];
+    let bad = [
+        "429", "529", "500", "401", "402", "404", "long", "drop", "empty",
+    ];
     let models = ["main", "second"].map(str::to_owned).into_iter();
     let models = models.chain(bad.map(|fault| format!("bad-{fault}")));
     Configuration {

@@ -3,14 +3,17 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
+use agent::event::Happening;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use super::office::{self, Office, Wants, text_of};
+
 #[derive(Debug)]
-pub(crate) struct Tools {
-    pub(crate) address: SocketAddr,
+struct Tools {
+    address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
     _tasks: JoinSet<()>,
 }
@@ -22,7 +25,7 @@ struct Seen {
 }
 
 impl Tools {
-    pub(crate) async fn listen() -> Tools {
+    async fn listen() -> Tools {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Seen::default()));
@@ -41,11 +44,11 @@ impl Tools {
         }
     }
 
-    pub(crate) fn calls(&self) -> Vec<Value> {
+    fn calls(&self) -> Vec<Value> {
         self.seen.lock().unwrap().calls.clone()
     }
 
-    pub(crate) fn bearer(&self) -> String {
+    fn bearer(&self) -> String {
         self.seen.lock().unwrap().bearer.clone()
     }
 }
@@ -127,4 +130,35 @@ fn answer(asked: &Value, seen: &Mutex<Seen>) -> (&'static str, Value) {
         "200 OK",
         json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }),
     )
+}
+
+#[tokio::test]
+async fn a_tool_of_ours_is_told_whose_session_calls() {
+    let tools = Tools::listen().await;
+    let mut office = office!(Wants {
+        tools: Some(tools.address),
+        ..Wants::default()
+    });
+    let events = office
+        .ask(
+            r#"!!{"tool": "nacre_note", "input": {"text": "hi"}}
+!!{"text": "noted"}"#,
+        )
+        .await;
+    assert_eq!(text_of(&events), "noted");
+    let session = events.iter().find_map(|event| match &event.happening {
+        Happening::SessionStarted { session, .. } => Some(session.0.clone()),
+        _ => None,
+    });
+    let calls = tools.calls();
+    let [call] = &calls[..] else {
+        panic!("{calls:?}");
+    };
+    assert_eq!(call["arguments"]["text"], "hi");
+    assert_eq!(
+        call["arguments"][agent::opencode::SESSION_ARGUMENT].as_str(),
+        session.as_deref()
+    );
+    assert_eq!(tools.bearer(), "Bearer tools-token");
+    office.close().await;
 }

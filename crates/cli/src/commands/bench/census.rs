@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::machine::text;
+use super::machine::{kibibytes, text};
+use crate::error::CommandError;
 
 /// Where this home's things are in the kernel.
 #[derive(Debug)]
@@ -131,6 +132,27 @@ pub(super) fn processes(home: &Utf8Path) -> Vec<Process> {
 pub(super) fn is_keeper(home: &Utf8Path, pid: i32) -> bool {
     std::fs::read_link(format!("/proc/{pid}/exe"))
         .is_ok_and(|program| program.starts_with(home.as_std_path()))
+}
+
+/// The resident set of a process, and its share of it. One that cannot be read would make the sum
+/// too small without a word.
+pub(super) fn sizes(pid: i32) -> Result<(u64, u64), CommandError> {
+    let rollup = text(&format!("/proc/{pid}/smaps_rollup"));
+    kibibytes(&rollup, "Rss")
+        .zip(kibibytes(&rollup, "Pss"))
+        .ok_or_else(|| CommandError::failed(format!("cannot read how much memory {pid} has")))
+}
+
+/// Who started it, or took it over.
+pub(super) fn parent(pid: i32) -> Option<i32> {
+    let (_, parent) = state_and_parent(&text(&format!("/proc/{pid}/stat")))?;
+    Some(parent)
+}
+
+pub(super) fn children(of: i32) -> Vec<i32> {
+    let mut all = pids();
+    all.retain(|pid| parent(*pid) == Some(of));
+    all
 }
 
 fn pids() -> Vec<i32> {

@@ -1,8 +1,7 @@
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::error::CommandError;
@@ -11,13 +10,13 @@ use crate::error::CommandError;
 /// one that is under way runs to its end, else there would be no telling what it left.
 #[derive(Debug)]
 pub(super) struct Interrupt {
-    asked: Arc<AtomicBool>,
+    asked: watch::Receiver<bool>,
     _listeners: JoinSet<()>,
 }
 
 impl Interrupt {
     pub(super) fn listen() -> io::Result<Self> {
-        let asked = Arc::new(AtomicBool::new(false));
+        let (ask, asked) = watch::channel(false);
         let mut listeners = JoinSet::new();
         for kind in [
             SignalKind::interrupt(),
@@ -25,10 +24,10 @@ impl Interrupt {
             SignalKind::hangup(),
         ] {
             let mut signals = signal(kind)?;
-            let asked = Arc::clone(&asked);
+            let ask = ask.clone();
             listeners.spawn(async move {
                 if signals.recv().await.is_some() {
-                    asked.store(true, Ordering::Relaxed);
+                    let _ = ask.send(true);
                 }
             });
         }
@@ -49,6 +48,18 @@ impl Interrupt {
     }
 
     pub(super) fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+        *self.asked.borrow()
+    }
+
+    /// Waits for something that leaves nothing behind when it is given up.
+    pub(super) async fn or<T>(
+        &self,
+        work: impl Future<Output = Result<T, CommandError>>,
+    ) -> Result<T, CommandError> {
+        let mut asked = self.asked.clone();
+        tokio::select! {
+            _ = asked.wait_for(|asked| *asked) => Err(CommandError::failed("interrupted")),
+            done = work => done,
+        }
     }
 }

@@ -6,11 +6,13 @@
 mod census;
 mod egress;
 mod interrupt;
+mod load;
 mod machine;
 mod operations;
 mod peers;
 mod portable;
 mod report;
+mod runner;
 mod stats;
 mod storage;
 
@@ -42,6 +44,8 @@ pub(crate) enum Command {
     Egress(egress::Arguments),
     /// How long snapshots take out and in, beside tar and zstd
     Portable(portable::Arguments),
+    /// What a sandbox's workplace costs: start, agent, link, terminal and gateway
+    Runner(runner::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -134,6 +138,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
         Command::Sandbox(arguments) => run_sandbox(app, &arguments).await,
         Command::Portable(arguments) => run_portable(app, &arguments).await,
         Command::Storage(arguments) => storage::run(app, &arguments),
+        Command::Runner(arguments) => runner::run(app, &arguments).await,
         Command::Egress(arguments) => {
             egress::run(app, &arguments).await?;
             Ok(ExitCode::SUCCESS)

@@ -63,6 +63,8 @@ struct Goal {
     figure: &'static str,
     says: String,
     at_most: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_least: Option<f64>,
     measured: f64,
     unit: &'static str,
     /// None when there is nothing to compare with.
@@ -164,6 +166,28 @@ impl Report {
         self.add_goal(name, figure, says, measured, Some(at_most), unit);
     }
 
+    pub(super) fn goal_at_least(
+        &mut self,
+        name: &str,
+        figure: &'static str,
+        measured: f64,
+        at_least: f64,
+        unit: &'static str,
+    ) {
+        let short = at_least - measured;
+        self.goals.push(Goal {
+            name: name.to_owned(),
+            figure,
+            says: format!("{figure} ≥ {at_least} {unit}"),
+            at_most: None,
+            at_least: Some(at_least),
+            measured: rounded(measured),
+            unit,
+            met: Some(short <= 0.0),
+            missed_by: Some(short).filter(|short| *short > 0.0).map(rounded),
+        });
+    }
+
     /// A goal that is a share of a peer's p50 in the same run.
     pub(super) fn goal_by_peer(&mut self, name: &str, measured: f64, peer: &str, factor: f64) {
         let theirs = self
@@ -191,6 +215,7 @@ impl Report {
             figure,
             says,
             at_most,
+            at_least: None,
             measured: rounded(measured),
             unit,
             met: over.map(|over| over <= 0.0),
@@ -254,13 +279,13 @@ impl Report {
             .goals
             .iter()
             .map(|goal| {
-                let verdict = match (goal.met, goal.missed_by, goal.at_most) {
-                    (Some(true), ..) => "met".to_owned(),
-                    (_, Some(by), Some(most)) if most > 0.0 => {
-                        let percent = by / most * 100.0;
-                        format!("missed by {by:.3} {} ({percent:.0} %)", goal.unit)
+                let verdict = match (goal.met, goal.missed_by, goal.at_most.or(goal.at_least)) {
+                    (Some(true), ..) => "✓ met".to_owned(),
+                    (_, Some(by), Some(bound)) if bound > 0.0 => {
+                        let percent = by / bound * 100.0;
+                        format!("✗ missed by {by:.3} {} ({percent:.0} %)", goal.unit)
                     }
-                    (_, Some(by), _) => format!("missed by {by:.3} {}", goal.unit),
+                    (_, Some(by), _) => format!("✗ missed by {by:.3} {}", goal.unit),
                     _ => "no peer to compare with".to_owned(),
                 };
                 let measured = format!("{:.3} {}", goal.measured, goal.unit);

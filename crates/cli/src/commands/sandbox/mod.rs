@@ -5,6 +5,7 @@ pub(crate) mod exec;
 mod lifecycle;
 mod link;
 mod list;
+mod open;
 mod pack;
 mod port;
 mod ssh;
@@ -52,6 +53,10 @@ pub(crate) enum Command {
     Cp(copy::Arguments),
     /// Forward a port of this machine to one in a sandbox
     Port(port::Arguments),
+    /// Let a browser in to a sandbox's terminal, editor, desktop and preview
+    ///
+    /// Prints an address that is good once, for a minute, and leads there until it is ended.
+    Open(open::Arguments),
     /// Open a shell in a sandbox through its own ssh server
     Ssh(ssh::Arguments),
     /// Show what a sandbox reached on the network
@@ -81,6 +86,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
         Command::Fork(arguments) => lifecycle::fork(app, &arguments).await?,
         Command::Cp(arguments) => copy::run(app, &arguments).await?,
         Command::Port(arguments) => port::run(app, &arguments).await?,
+        Command::Open(arguments) => open::run(app, &arguments).await?,
         Command::Link(arguments) => link::run(app, &arguments).await?,
         Command::Ssh(arguments) => return ssh::run(app, &arguments).await,
         Command::Egress(arguments) => egress::run(app, &arguments).await?,

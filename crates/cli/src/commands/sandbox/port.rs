@@ -48,7 +48,7 @@ pub(super) async fn run(app: &App, arguments: &Arguments) -> Result<(), CommandE
 }
 
 /// Carries connections until there is no point in it.
-async fn forward(
+pub(super) async fn forward(
     app: &App,
     engine: &Arc<Engine>,
     listener: &TcpListener,

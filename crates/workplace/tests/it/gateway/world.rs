@@ -17,7 +17,9 @@ use tokio::task::JoinSet;
 use wire::keys::token::Audience;
 use wire::keys::{Key, Purpose, code, token};
 use wire::workplace::Order;
-use workplace::gateway::{Access, Gateway, Handler, Limits, Notice, Route, Settings, Socket};
+use workplace::gateway::{
+    Access, Gateway, Handler, Limits, Notice, Origins, Route, Settings, Socket,
+};
 use workplace::tunnels::Tunnels;
 
 use super::ask::Ask;
@@ -88,6 +90,8 @@ impl World {
         let (link, links) = mpsc::channel(1);
         let notices = Rc::new(RefCell::new(Vec::new()));
         let log = Rc::clone(&notices);
+        let origins = Origins::default();
+        origins.set(&["https://nacre.example".to_owned()]);
         let gateway = Gateway::new(Settings {
             access: Access::of(&order(setup.secret)),
             routes: vec![
@@ -98,7 +102,7 @@ impl World {
                 Route::tunnels(tunnels.clone()),
                 Route::link(link),
             ],
-            origins: vec!["https://nacre.example".to_owned()],
+            origins,
             clock: clock.clone(),
             limits: setup.limits,
             log: Rc::new(move |notice| log.borrow_mut().push(notice)),

@@ -7,7 +7,10 @@ use wire::link::{AgentStatus, Close, ErrorFrame, FromHub, FromRunner, HealthKind
 use workplace::link::journal::{Limits, Room};
 use workplace::link::{AskError, Who};
 
-use super::world::{Road, World, delta, prompt, soon, title, titles, types, whole_part};
+use super::world::{
+    Road, World, delta, health, nothing_is_lost_or_doubled, prompt, soon, title, titles, types,
+    whole_part,
+};
 
 #[tokio::test(start_paused = true)]
 async fn what_was_said_while_the_hub_was_away_arrives_in_order() {
@@ -22,10 +25,7 @@ async fn what_was_said_while_the_hub_was_away_arrives_in_order() {
     soon(runner.handle.drain()).await.unwrap();
     let expected: Vec<String> = (0..100).map(|n| n.to_string()).collect();
     assert_eq!(titles(&world.hub), expected);
-    assert_eq!(
-        world.hub.look(|ledger| (ledger.gaps, ledger.repeated)),
-        (0, 0)
-    );
+    nothing_is_lost_or_doubled(&world.hub);
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,13 +53,7 @@ async fn a_hub_that_refuses_for_an_hour_loses_nothing() {
     world.road(Road::Open);
     soon(runner.handle.drain()).await.unwrap();
     assert_eq!(titles(&world.hub), ["kept"]);
-    let health = world
-        .hub
-        .wait_for(|body| matches!(body, FromRunner::RunnerHealth(_)))
-        .await;
-    let FromRunner::RunnerHealth(health) = health.body else {
-        panic!("{health:?}");
-    };
+    let health = health(&world.hub).await;
     assert_eq!(health.kind, HealthKind::UpgradeRefused);
     assert!(health.count > 100, "{}", health.count);
 }

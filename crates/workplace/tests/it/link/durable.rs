@@ -11,7 +11,7 @@ use wire::link::{FromRunner, HealthKind};
 use workplace::link::SayError;
 use workplace::link::journal::{Directory, Disk, Tail};
 
-use super::world::{Road, World, soon, title, titles};
+use super::world::{Road, World, health, nothing_is_lost_or_doubled, soon, title, titles};
 
 /// A disk that counts, and fails when told to.
 #[derive(Debug, Clone, Default)]
@@ -190,10 +190,7 @@ async fn a_sync_that_fails_is_not_believed_later_either() {
             .count()
     });
     assert_eq!(accepted, 3, "said once each, whatever the disk did");
-    assert_eq!(
-        world.hub.look(|ledger| (ledger.gaps, ledger.repeated)),
-        (0, 0)
-    );
+    nothing_is_lost_or_doubled(&world.hub);
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,13 +211,7 @@ async fn a_damaged_journal_is_reported_to_the_hub() {
     let next = world.start();
     soon(next.handle.drain()).await.unwrap();
     assert_eq!(titles(&world.hub), ["genuine"]);
-    let health = world
-        .hub
-        .wait_for(|body| matches!(body, FromRunner::RunnerHealth(_)))
-        .await;
-    let FromRunner::RunnerHealth(health) = health.body else {
-        panic!("{health:?}");
-    };
+    let health = health(&world.hub).await;
     assert_eq!(health.kind, HealthKind::JournalDamaged);
     assert!(
         !path.exists(),

@@ -4,10 +4,29 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wire::link::{Failed, FromHub, FromRunner, SaveSnapshot, SavedSnapshot};
+use testkit::hub::Hub;
+use wire::link::{Asked, Failed, FromHub, FromRunner, SaveSnapshot, SavedSnapshot};
 use workplace::link::{AskError, Who};
 
-use super::world::{Road, World, soon};
+use super::world::{Road, Runner, World, soon};
+
+/// A runner whose hub hears and says nothing.
+async fn silence() -> (World, Runner) {
+    let mut world = World::new();
+    world.hub.answer_with(Box::new(|_| None));
+    let runner = world.start();
+    runner.connected(1).await;
+    (world, runner)
+}
+
+/// The first that the hub is asked.
+async fn question(hub: &Hub) -> Asked {
+    let asked = hub.wait_for(|body| matches!(body, FromRunner::Request(_)));
+    match asked.await.body {
+        FromRunner::Request(asked) => asked,
+        other => panic!("{other:?}"),
+    }
+}
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_has_the_type_of_its_question() {
@@ -71,10 +90,7 @@ async fn a_refusal_of_the_hub_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_hub_is_waited_for_as_long_as_the_kind_deserves() {
-    let mut world = World::new();
-    world.hub.answer_with(Box::new(|_| None));
-    let runner = world.start();
-    runner.connected(1).await;
+    let (_world, runner) = silence().await;
     for (kind, patience) in [
         ("spawn_child", 60),
         ("create_pr", 30),
@@ -94,21 +110,12 @@ async fn a_silent_hub_is_waited_for_as_long_as_the_kind_deserves() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_survives_a_disconnection() {
-    let mut world = World::new();
-    world.hub.answer_with(Box::new(|_| None));
-    let runner = world.start();
-    runner.connected(1).await;
+    let (world, runner) = silence().await;
     let asking = runner
         .handle
         .ask_for("memory_read", Value::Null, Who::default());
     let meanwhile = async {
-        let asked = world
-            .hub
-            .wait_for(|body| matches!(body, FromRunner::Request(_)))
-            .await;
-        let FromRunner::Request(asked) = asked.body else {
-            panic!("{asked:?}");
-        };
+        let asked = question(&world.hub).await;
         world.road(Road::Closed);
         world.hub.die_and_come_back();
         tokio::time::sleep(Duration::from_secs(5)).await;
@@ -148,10 +155,7 @@ async fn a_request_made_while_the_hub_is_away_has_one_effect() {
 
 #[tokio::test(start_paused = true)]
 async fn more_requests_than_can_wait_are_refused() {
-    let mut world = World::new();
-    world.hub.answer_with(Box::new(|_| None));
-    let runner = world.start();
-    runner.connected(1).await;
+    let (_world, runner) = silence().await;
     let many = (0..300).map(|_| {
         runner
             .handle
@@ -167,21 +171,12 @@ async fn more_requests_than_can_wait_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn an_approval_takes_its_time() {
-    let mut world = World::new();
-    world.hub.answer_with(Box::new(|_| None));
-    let runner = world.start();
-    runner.connected(1).await;
+    let (world, runner) = silence().await;
     let asking = runner
         .handle
         .ask_for("actions", Value::Null, Who::default());
     let deciding = async {
-        let asked = world
-            .hub
-            .wait_for(|body| matches!(body, FromRunner::Request(_)))
-            .await;
-        let FromRunner::Request(asked) = asked.body else {
-            panic!("{asked:?}");
-        };
+        let asked = question(&world.hub).await;
         world.hub.say(FromHub::Pending {
             id: asked.id.clone(),
             wait_ms: 300_000,

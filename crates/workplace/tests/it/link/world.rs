@@ -11,7 +11,7 @@ use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
-use wire::link::{FromRunner, Part, PartContent, Prompt, RunnerFrame};
+use wire::link::{FromRunner, Health, Part, PartContent, Prompt, RunnerFrame};
 use workplace::link::journal::{Directory, Disk, Identity, Journal, Limits};
 use workplace::link::{
     Clock, Connection, Dial, DialError, Dialling, Dice, Handle, Hears, Link, Makings, Me,
@@ -292,6 +292,19 @@ pub(crate) fn titles(hub: &Hub) -> Vec<String> {
             })
             .collect()
     })
+}
+
+/// The first thing that a runner says of its health.
+pub(crate) async fn health(hub: &Hub) -> Health {
+    let said = hub.wait_for(|body| matches!(body, FromRunner::RunnerHealth(_)));
+    match said.await.body {
+        FromRunner::RunnerHealth(health) => health,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn nothing_is_lost_or_doubled(hub: &Hub) {
+    assert_eq!(hub.look(|ledger| (ledger.gaps, ledger.repeated)), (0, 0));
 }
 
 /// The `type` of each frame, as it came.

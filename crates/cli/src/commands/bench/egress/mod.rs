@@ -1,9 +1,9 @@
 //! `nacre bench egress`: how much the way out carries, beside no proxy at all and beside nginx as a
 //! forward proxy, in the same rounds.
 
-mod load;
 mod nginx;
 mod report;
+mod way;
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 use provider::{Network, Origin, Provider as _, SandboxSpec};
 use provider_local::{EgressSettings, Local};
 
-use self::load::{Server, Way};
 use self::nginx::Nginx;
 use self::report::{Figure, Report};
+use self::way::{Server, Way};
 use super::interrupt::Interrupt;
 use super::{Place, clear, say};
 use crate::app::App;
@@ -108,7 +108,7 @@ async fn measure(
                     ));
                 }
                 let connections = arguments.connections as usize;
-                let rate = load::run(way, server.address, bytes, connections, each).await?;
+                let rate = way::run(way, server.address, bytes, connections, each).await?;
                 report.add(&Figure {
                     way: way.name(),
                     bytes,

@@ -2,7 +2,7 @@ use camino::Utf8Path;
 use serde::Serialize;
 
 use crate::commands::bench::machine::Machine;
-use crate::commands::bench::stats::{number, rounded};
+use crate::commands::bench::stats::{middle, number, rounded};
 use crate::output::table;
 
 /// What a large body asks of us, as a part of no proxy at all.
@@ -165,9 +165,4 @@ impl Report {
             asked.join("\n")
         )
     }
-}
-
-fn middle(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

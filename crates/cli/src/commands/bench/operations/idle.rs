@@ -2,8 +2,8 @@ use std::time::{Duration, Instant};
 
 use provider::{Provider as _, SandboxId};
 
-use super::super::census::{is_keeper, processes};
-use super::super::machine::{kibibytes, memory, text};
+use super::super::census::{is_keeper, processes, sizes};
+use super::super::machine::memory;
 use super::super::stats::{Samples, number};
 use super::{Bench, limited};
 use crate::error::CommandError;
@@ -111,13 +111,4 @@ async fn cost(bench: &Bench, ids: &[SandboxId]) -> Result<Cost, CommandError> {
         cost.pss += sizes(pid)?.1;
     }
     Ok(cost)
-}
-
-/// The resident set of a process, and its share of it. One that cannot be read would make the sum
-/// too small without a word.
-fn sizes(pid: i32) -> Result<(u64, u64), CommandError> {
-    let rollup = text(&format!("/proc/{pid}/smaps_rollup"));
-    kibibytes(&rollup, "Rss")
-        .zip(kibibytes(&rollup, "Pss"))
-        .ok_or_else(|| CommandError::failed(format!("cannot read how much memory {pid} has")))
 }

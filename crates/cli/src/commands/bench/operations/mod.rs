@@ -113,7 +113,11 @@ fn from_snapshot(snapshot: &SnapshotId) -> SandboxSpec {
 }
 
 /// Runs a command to its end, which must be a good one.
-async fn succeed(local: &Local, id: SandboxId, argv: &[&str]) -> Result<(), CommandError> {
+pub(super) async fn succeed(
+    local: &Local,
+    id: SandboxId,
+    argv: &[&str],
+) -> Result<(), CommandError> {
     let done = local.exec(id, ExecSpec::new(argv)).await?.finish().await?;
     if done.exit.code == 0 {
         return Ok(());
@@ -128,7 +132,11 @@ async fn succeed(local: &Local, id: SandboxId, argv: &[&str]) -> Result<(), Comm
 }
 
 /// Starts a command that goes on by itself.
-async fn detach(local: &Local, id: SandboxId, argv: &[&str]) -> Result<(), ProviderError> {
+pub(super) async fn detach(
+    local: &Local,
+    id: SandboxId,
+    argv: &[&str],
+) -> Result<(), ProviderError> {
     let spec = ExecSpec {
         detach: true,
         ..ExecSpec::new(argv)
