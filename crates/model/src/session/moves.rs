@@ -1,8 +1,9 @@
 //! What several events end in.
 
 use super::{
-    Boot, Degraded, Effect, Generation, Held, Lifecycle, Migrating, PauseReason, Paused, Place,
-    Rest, Resting, Running, Starting, State, StopReason, Stopped, SuspendReason, Suspended, Way,
+    Boot, Degraded, Effect, Fault, FaultCode, Generation, Held, Lifecycle, Migrating, PauseReason,
+    Paused, Place, Rest, Resting, Running, Starting, State, StopReason, Stopped, SuspendReason,
+    Suspended, Way,
 };
 use crate::{Origin, SignedDuration, SnapshotId, Timestamp};
 
@@ -78,6 +79,64 @@ impl Lifecycle {
             leaving: None,
         };
         self.at(State::Running(running), effects)
+    }
+
+    /// It may be half awake: its memory is given up, its disk is not.
+    pub(super) fn wake_failed(
+        self,
+        generation: Generation,
+        held: Held,
+        fault: Fault,
+        at: Timestamp,
+    ) -> (Self, Vec<Effect>) {
+        let held = match held {
+            Held::InPlace { place, last, .. } => Held::InPlace {
+                place,
+                last,
+                storing_until: Some(after(at)),
+            },
+            other => other,
+        };
+        let paused = Paused {
+            reason: PauseReason::StartFailed,
+            resting: Resting {
+                held,
+                since: at,
+                fault: Some(fault),
+                degraded: None,
+            },
+        };
+        self.at(State::Paused(paused), vec![Effect::End { generation }])
+    }
+
+    pub(super) fn new_one_failed(
+        self,
+        generation: Generation,
+        held: Held,
+        fault: Fault,
+        at: Timestamp,
+    ) -> (Self, Vec<Effect>) {
+        let effects = vec![Effect::Discard { generation }];
+        let Held::Stored { snapshot } = &held else {
+            let boot = Boot::Failed { fault, at };
+            return self.at(State::Starting(Starting { held, boot }), effects);
+        };
+        // What was kept stays named: whoever consents to the loss has seen what it was.
+        let degraded = (fault.code == FaultCode::OriginGone).then(|| Degraded {
+            kept: None,
+            lost: format!("the disk of {snapshot}: {}", fault.message),
+            since: at,
+        });
+        let paused = Paused {
+            reason: PauseReason::StartFailed,
+            resting: Resting {
+                held,
+                since: at,
+                fault: Some(fault),
+                degraded,
+            },
+        };
+        self.at(State::Paused(paused), effects)
     }
 
     /// A migration that did not come about: the old one goes on.
@@ -180,6 +239,6 @@ impl Resting {
     }
 }
 
-pub(super) fn after(at: Timestamp) -> Timestamp {
+fn after(at: Timestamp) -> Timestamp {
     at.checked_add(STORING).unwrap_or(Timestamp::MAX)
 }
