@@ -1,0 +1,314 @@
+//! Ends what the kernel leaves standing: a sandbox whose processes fill its memory limit, where
+//! the pages of their own programs are dropped and read back without end. Each round frees a little,
+//! so that the kernel sees progress and ends nothing; nothing inside runs any more.
+//!
+//! ```text
+//!            the limit is near            a look finds thrashing, three times in a row
+//!  Calm ───────────────────────► Close ──────────────────────────────────────────────► the largest
+//!    ▲                             │                                                   process ends
+//!    └──── a look finds room ──────┘
+//! ```
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use wire::keeper::Cgroups;
+
+use crate::cgroup;
+
+/// Between looks while there is thrashing, and while there is none.
+const SOON: Duration = Duration::from_millis(500);
+const LATER: Duration = Duration::from_secs(2);
+const STRIKES: u32 = 3;
+/// This often in a second is all that is left of the files' pages read back.
+const ROUNDS: u64 = 8;
+/// Files that have more than this part of the limit are not what it lacks.
+const PART_OF_FILES: u64 = 16;
+const PAGE: u64 = 4096;
+
+pub(crate) struct Watch {
+    group: Group,
+    state: State,
+}
+
+/// The directory of the memory controller, and the limit there.
+struct Group {
+    directory: String,
+    limit: u64,
+    is_unified: bool,
+}
+
+enum State {
+    Calm {
+        alarm: Alarm,
+    },
+    Close {
+        next: Instant,
+        last: Reading,
+        strikes: u32,
+    },
+}
+
+/// Becomes readable when the limit is near.
+enum Alarm {
+    /// `memory.events`, which the kernel marks when the limit is met.
+    Events(File),
+    /// A threshold on a v1 hierarchy.
+    Threshold(OwnedFd),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reading {
+    at: Instant,
+    /// Pages of files that are there.
+    files: u64,
+    /// Pages of files that were dropped too early, ever.
+    read_back: u64,
+}
+
+impl Watch {
+    /// Nothing without a limit. Without the kernel's help there is nothing to be done either.
+    pub(crate) fn new(cgroups: &Cgroups) -> Option<Self> {
+        let group = Group::of(cgroups)?;
+        let alarm = group.alarm().ok()?;
+        Some(Self {
+            group,
+            state: State::Calm { alarm },
+        })
+    }
+
+    pub(crate) fn poll_for<'fd>(&'fd self, fds: &mut Vec<PollFd<'fd>>) {
+        if let State::Calm { alarm } = &self.state {
+            let (fd, flags) = alarm.waited_for();
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+        }
+    }
+
+    pub(crate) fn until_next(&self) -> Option<Duration> {
+        match &self.state {
+            State::Calm { .. } => None,
+            State::Close { next, .. } => Some(next.saturating_duration_since(Instant::now())),
+        }
+    }
+
+    /// `rung`: whether the descriptor of [`Self::poll_for`] was ready. An error says that the
+    /// group is gone.
+    pub(crate) fn mind(&mut self, rung: bool, processes: &Cgroups, spared: i32) -> io::Result<()> {
+        let now = Instant::now();
+        match &mut self.state {
+            State::Calm { .. } if !rung => {}
+            State::Calm { .. } => {
+                self.state = State::Close {
+                    next: now + SOON,
+                    last: self.group.read(now)?,
+                    strikes: 0,
+                };
+            }
+            State::Close { next, .. } if now < *next => {}
+            State::Close {
+                next,
+                last,
+                strikes,
+            } => {
+                let reading = self.group.read(now)?;
+                let thrashes = self.group.thrashes(*last, reading);
+                *last = reading;
+                *strikes = if thrashes { *strikes + 1 } else { 0 };
+                *next = now + if thrashes { SOON } else { LATER };
+                if *strikes == STRIKES {
+                    end_largest(&processes.unified, spared);
+                    *strikes = 0;
+                } else if self.group.has_room()? {
+                    self.state = State::Calm {
+                        alarm: self.group.alarm()?,
+                    };
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Group {
+    fn of(cgroups: &Cgroups) -> Option<Self> {
+        let unified = [(&cgroups.unified, "memory.max", true)].into_iter();
+        let legacy = cgroups
+            .legacy
+            .iter()
+            .map(|directory| (directory, "memory.limit_in_bytes", false));
+        unified
+            .chain(legacy)
+            .find_map(|(directory, file, is_unified)| {
+                Some(Self {
+                    // "max" where there is none; on v1, more than any machine has.
+                    limit: number(&format!("{directory}/{file}"))
+                        .ok()
+                        .filter(|limit| *limit < 1 << 60)?,
+                    directory: directory.clone(),
+                    is_unified,
+                })
+            })
+    }
+
+    /// What a v1 hierarchy says only once, when it is crossed.
+    fn nearly(&self) -> u64 {
+        self.limit - self.limit / 64
+    }
+
+    fn usage(&self) -> String {
+        let file = if self.is_unified {
+            "memory.current"
+        } else {
+            "memory.usage_in_bytes"
+        };
+        format!("{}/{file}", self.directory)
+    }
+
+    fn has_room(&self) -> io::Result<bool> {
+        Ok(number(&self.usage())? < self.nearly())
+    }
+
+    fn alarm(&self) -> io::Result<Alarm> {
+        if self.is_unified {
+            let mut events = File::open(format!("{}/memory.events", self.directory))?;
+            // What was there before is no news.
+            io::Read::read_to_end(&mut events, &mut Vec::new())?;
+            return Ok(Alarm::Events(events));
+        }
+        let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let usage = File::open(self.usage())?;
+        let wish = format!(
+            "{} {} {}",
+            alarm.as_raw_fd(),
+            usage.as_raw_fd(),
+            self.nearly()
+        );
+        cgroup::write(&format!("{}/cgroup.event_control", self.directory), &wish)?;
+        Ok(Alarm::Threshold(alarm))
+    }
+
+    fn read(&self, at: Instant) -> io::Result<Reading> {
+        let text = fs_err::read_to_string(format!("{}/memory.stat", self.directory))?;
+        Ok(Reading::of(&text, at))
+    }
+
+    fn thrashes(&self, before: Reading, now: Reading) -> bool {
+        let took = now.at.saturating_duration_since(before.at).as_millis();
+        let read_back = now.read_back.saturating_sub(before.read_back);
+        // Of so few pages that a round of them says nothing, a good many.
+        let round = now.files.max(64);
+        now.files * PAGE * PART_OF_FILES < self.limit
+            && u128::from(read_back) * 1000 > u128::from(round * ROUNDS) * took
+    }
+}
+
+impl Reading {
+    fn of(stat: &str, at: Instant) -> Self {
+        let value = |name: &str| {
+            let line = stat.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|rest| rest.trim().parse::<u64>().ok())
+                .unwrap_or(0)
+        };
+        Self {
+            at,
+            files: (value("active_file ") + value("inactive_file ")) / PAGE,
+            read_back: value("workingset_refault_file "),
+        }
+    }
+}
+
+impl Alarm {
+    fn waited_for(&self) -> (BorrowedFd<'_>, PollFlags) {
+        use std::os::fd::AsFd as _;
+        match self {
+            Self::Events(file) => (file.as_fd(), PollFlags::PRI),
+            Self::Threshold(eventfd) => (eventfd.as_fd(), PollFlags::IN),
+        }
+    }
+}
+
+fn number(path: &str) -> io::Result<u64> {
+    let text = fs_err::read_to_string(path)?;
+    text.trim().parse().map_err(io::Error::other)
+}
+
+/// Whom the kernel would choose, but never PID 1: with it the sandbox would end.
+fn end_largest(cgroup: &str, spared: i32) {
+    let worst = cgroup::processes(cgroup)
+        .filter_map(|process| {
+            let pid = process.parse::<i32>().ok().filter(|pid| *pid != spared)?;
+            let handle = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+            let badness = number(&format!("/proc/{pid}/oom_score")).ok()?;
+            Some((badness, handle))
+        })
+        .max_by_key(|(badness, _)| *badness);
+    if let Some((_, handle)) = worst {
+        let _ = pidfd_send_signal(&handle, Signal::KILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEGABYTE: u64 = 1 << 20;
+
+    fn group() -> Group {
+        Group {
+            directory: String::new(),
+            limit: 128 * MEGABYTE,
+            is_unified: true,
+        }
+    }
+
+    fn after(millis: u64, files: u64, read_back: u64) -> (Reading, Reading) {
+        let at = Instant::now();
+        let before = Reading {
+            at,
+            files,
+            read_back: 1000,
+        };
+        let now = Reading {
+            at: at + Duration::from_millis(millis),
+            files,
+            read_back: 1000 + read_back,
+        };
+        (before, now)
+    }
+
+    #[test]
+    fn few_pages_read_back_over_and_over_are_thrashing() {
+        let (before, now) = after(700, 54, 49_000);
+        assert!(group().thrashes(before, now));
+    }
+
+    #[test]
+    fn a_program_that_reads_large_files_at_its_limit_is_left_alone() {
+        let (before, now) = after(700, 20_000, 49_000);
+        assert!(!group().thrashes(before, now));
+    }
+
+    #[test]
+    fn a_full_sandbox_that_reads_little_is_left_alone() {
+        let (before, now) = after(500, 300, 200);
+        assert!(!group().thrashes(before, now));
+    }
+
+    #[test]
+    fn both_hierarchies_name_these_numbers_alike() {
+        let at = Instant::now();
+        let stat = "cache 221184\nrss 133517312\nworkingset_refault_anon 3\n\
+                    workingset_refault_file 83206\ninactive_anon 1\nactive_anon 8192\n\
+                    inactive_file 221184\nactive_file 4096\ntotal_inactive_file 7\n";
+        let expected = Reading {
+            at,
+            files: 55,
+            read_back: 83206,
+        };
+        assert_eq!(Reading::of(stat, at), expected);
+    }
+}
