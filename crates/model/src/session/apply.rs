@@ -133,7 +133,7 @@ impl Lifecycle {
                     },
                 held,
             }) if ours == generation => match way {
-                Way::Wake => self.wake_failed(generation, held, fault, at),
+                Way::Wake => self.wake_failed(held, fault, at),
                 Way::New { .. } => self.new_one_failed(generation, held, fault, at),
             },
             State::Migrating(migrating)
@@ -184,12 +184,7 @@ impl Lifecycle {
                     }],
                     _ => Vec::new(),
                 };
-                let resting = Resting {
-                    held: starting.held,
-                    since: at,
-                    fault: None,
-                    degraded: None,
-                };
+                let resting = Resting::on(starting.held, at);
                 Ok(self.suspended(reason, resting, discarded, at))
             }
             (State::Starting(_), Rest::Paused(_)) => Err(Refused::NotRunning),
@@ -226,13 +221,7 @@ impl Lifecycle {
             },
         };
         let to = leaving.to;
-        let resting = Resting {
-            held,
-            since: at,
-            fault: None,
-            degraded: None,
-        };
-        self.resting(to, resting, at)
+        self.resting(to, Resting::on(held, at), at)
     }
 
     fn rest_failed(self, generation: Generation) -> (Self, Vec<Effect>) {

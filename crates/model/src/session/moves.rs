@@ -84,29 +84,16 @@ impl Lifecycle {
     /// It may be half awake: its memory is given up, its disk is not.
     pub(super) fn wake_failed(
         self,
-        generation: Generation,
         held: Held,
         fault: Fault,
         at: Timestamp,
     ) -> (Self, Vec<Effect>) {
-        let held = match held {
-            Held::InPlace { place, last, .. } => Held::InPlace {
-                place,
-                last,
-                storing_until: Some(after(at)),
-            },
-            other => other,
+        let mut resting = Resting {
+            fault: Some(fault),
+            ..Resting::on(held, at)
         };
-        let paused = Paused {
-            reason: PauseReason::StartFailed,
-            resting: Resting {
-                held,
-                since: at,
-                fault: Some(fault),
-                degraded: None,
-            },
-        };
-        self.at(State::Paused(paused), vec![Effect::End { generation }])
+        let effects = resting.store_again(at);
+        self.start_failed(resting, effects)
     }
 
     pub(super) fn new_one_failed(
@@ -127,16 +114,17 @@ impl Lifecycle {
             lost: format!("the disk of {snapshot}: {}", fault.message),
             since: at,
         });
-        let paused = Paused {
-            reason: PauseReason::StartFailed,
-            resting: Resting {
-                held,
-                since: at,
-                fault: Some(fault),
-                degraded,
-            },
+        let resting = Resting {
+            fault: Some(fault),
+            degraded,
+            ..Resting::on(held, at)
         };
-        self.at(State::Paused(paused), effects)
+        self.start_failed(resting, effects)
+    }
+
+    fn start_failed(self, resting: Resting, effects: Vec<Effect>) -> (Self, Vec<Effect>) {
+        let reason = PauseReason::StartFailed;
+        self.at(State::Paused(Paused { reason, resting }), effects)
     }
 
     /// A migration that did not come about: the old one goes on.
@@ -193,18 +181,22 @@ impl Lifecycle {
             Rest::Paused(_) => Rest::Paused(PauseReason::Recovered),
             suspended @ Rest::Suspended(_) => suspended,
         };
-        let mut resting = Resting {
-            held: Held::stored(last),
-            since: at,
-            fault: None,
-            degraded: None,
-        };
+        let mut resting = Resting::on(Held::stored(last), at);
         resting.settle(recovered, at);
         self.resting(to, resting, at)
     }
 }
 
 impl Resting {
+    pub(super) fn on(held: Held, since: Timestamp) -> Self {
+        Self {
+            held,
+            since,
+            fault: None,
+            degraded: None,
+        }
+    }
+
     /// What is held from now on, its sandbox being gone.
     pub(super) fn settle(&mut self, sealed: Option<SnapshotId>, at: Timestamp) {
         if let Some(snapshot) = sealed {

@@ -5,8 +5,7 @@ use provider::Provider as _;
 use super::super::census::{children, parent, sizes};
 use super::super::machine::text;
 use super::super::stats::number;
-use super::hub::Hub;
-use super::{Ground, PATIENCE};
+use super::Ground;
 use crate::error::CommandError;
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -17,11 +16,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// What beside the agent is there in every sandbox: as files, and in memory, with the link up and no
 /// agent.
 pub(super) async fn run(ground: &mut Ground) -> Result<(), CommandError> {
-    let id = ground.local.create(&ground.workplace()).await?.id;
-    let mut hub = Hub::open(&ground.local, id, None).await?;
-    ground
-        .wait("the workplace's hello", PATIENCE, hub.until_greeted())
-        .await?;
+    let (id, mut hub) = ground.greeted().await?;
     let idle = async {
         match tokio::time::timeout(SETTLE, hub.stay()).await {
             Ok(Err(error)) => Err(error),
