@@ -22,6 +22,7 @@ fn main() {
         "crates/workplace",
         "crates/wire",
         "crates/model",
+        "crates/relay",
         "Cargo.lock",
     ] {
         println!("cargo:rerun-if-changed={}", workspace.join(path).display());

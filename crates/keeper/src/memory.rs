@@ -10,11 +10,12 @@
 //! ```
 
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::io::{self, Read as _, Seek as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use wire::keeper::Cgroups;
 
@@ -32,6 +33,7 @@ const PAGE: u64 = 4096;
 
 pub(crate) struct Watch {
     group: Group,
+    alarm: Alarm,
     state: State,
 }
 
@@ -43,9 +45,7 @@ struct Group {
 }
 
 enum State {
-    Calm {
-        alarm: Alarm,
-    },
+    Calm,
     Close {
         next: Instant,
         last: Reading,
@@ -53,7 +53,7 @@ enum State {
     },
 }
 
-/// Becomes readable when the limit is near.
+/// Becomes ready when the limit is near.
 enum Alarm {
     /// `memory.events`, which the kernel marks when the limit is met.
     Events(File),
@@ -77,20 +77,21 @@ impl Watch {
         let alarm = group.alarm().ok()?;
         Some(Self {
             group,
-            state: State::Calm { alarm },
+            alarm,
+            state: State::Calm,
         })
     }
 
     pub(crate) fn poll_for<'fd>(&'fd self, fds: &mut Vec<PollFd<'fd>>) {
-        if let State::Calm { alarm } = &self.state {
-            let (fd, flags) = alarm.waited_for();
+        if matches!(self.state, State::Calm) {
+            let (fd, flags) = self.alarm.waited_for();
             fds.push(PollFd::from_borrowed_fd(fd, flags));
         }
     }
 
     pub(crate) fn until_next(&self) -> Option<Duration> {
         match &self.state {
-            State::Calm { .. } => None,
+            State::Calm => None,
             State::Close { next, .. } => Some(next.saturating_duration_since(Instant::now())),
         }
     }
@@ -100,8 +101,8 @@ impl Watch {
     pub(crate) fn mind(&mut self, rung: bool, processes: &Cgroups, spared: i32) -> io::Result<()> {
         let now = Instant::now();
         match &mut self.state {
-            State::Calm { .. } if !rung => {}
-            State::Calm { .. } => {
+            State::Calm if !rung => {}
+            State::Calm => {
                 self.state = State::Close {
                     next: now + SOON,
                     last: self.group.read(now)?,
@@ -122,10 +123,11 @@ impl Watch {
                 if *strikes == STRIKES {
                     end_largest(&processes.unified, spared);
                     *strikes = 0;
-                } else if self.group.has_room()? {
-                    self.state = State::Calm {
-                        alarm: self.group.alarm()?,
-                    };
+                }
+                // In this order: what rings after the look is heard.
+                self.alarm.turn_off()?;
+                if self.group.has_room()? {
+                    self.state = State::Calm;
                 }
             }
         }
@@ -174,20 +176,28 @@ impl Group {
 
     fn alarm(&self) -> io::Result<Alarm> {
         if self.is_unified {
-            let mut events = File::open(format!("{}/memory.events", self.directory))?;
-            // What was there before is no news.
-            io::Read::read_to_end(&mut events, &mut Vec::new())?;
-            return Ok(Alarm::Events(events));
+            let mut alarm = Alarm::Events(File::open(format!("{}/memory.events", self.directory))?);
+            alarm.turn_off()?;
+            return Ok(alarm);
         }
         let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let usage = File::open(self.usage())?;
-        let wish = format!(
-            "{} {} {}",
-            alarm.as_raw_fd(),
-            usage.as_raw_fd(),
-            self.nearly()
-        );
-        cgroup::write(&format!("{}/cgroup.event_control", self.directory), &wish)?;
+        let control = format!("{}/cgroup.event_control", self.directory);
+        let (usage, nearly) = (self.usage(), self.nearly());
+        let told = fcntl_dupfd_cloexec(&alarm, 0)?;
+        // The kernel answers after a grace period of its own, ten milliseconds or so. A sandbox
+        // whose memory is watched a little later is no worse for it; one that starts later is.
+        std::thread::Builder::new()
+            .stack_size(64 << 10)
+            .spawn(move || {
+                let file = File::open(&usage)?;
+                let wish = format!("{} {} {nearly}", told.as_raw_fd(), file.as_raw_fd());
+                cgroup::write(&control, &wish)?;
+                // It may have been crossed before anybody watched.
+                if number(&usage)? >= nearly {
+                    rustix::io::write(&told, &1u64.to_ne_bytes())?;
+                }
+                io::Result::Ok(())
+            })?;
         Ok(Alarm::Threshold(alarm))
     }
 
@@ -222,8 +232,21 @@ impl Reading {
 }
 
 impl Alarm {
+    /// What happened so far is no news.
+    fn turn_off(&mut self) -> io::Result<()> {
+        match self {
+            Self::Events(file) => {
+                file.rewind()?;
+                file.read_to_end(&mut Vec::new()).map(drop)
+            }
+            Self::Threshold(eventfd) => match rustix::io::read(&*eventfd, &mut [0; 8]) {
+                Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+
     fn waited_for(&self) -> (BorrowedFd<'_>, PollFlags) {
-        use std::os::fd::AsFd as _;
         match self {
             Self::Events(file) => (file.as_fd(), PollFlags::PRI),
             Self::Threshold(eventfd) => (eventfd.as_fd(), PollFlags::IN),

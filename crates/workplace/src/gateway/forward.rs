@@ -145,7 +145,7 @@ impl Visit {
     }
 
     /// Takes off what is ours and puts on what the backend is to know.
-    fn prepare(
+    pub(super) fn prepare(
         &self,
         headers: &mut HeaderMap,
         backend: &Backend,
@@ -195,7 +195,7 @@ impl Visit {
         sent.map_err(|failure| self.failed(&failure))
     }
 
-    fn failed(&self, failure: &BackendError) -> Refusal {
+    pub(super) fn failed(&self, failure: &BackendError) -> Refusal {
         let message = failure.to_string();
         let status = match failure {
             BackendError::Request { .. } => return refusal(StatusCode::BAD_REQUEST, &message),

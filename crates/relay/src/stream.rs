@@ -1,4 +1,4 @@
-//! Connections from inside, at the door or the port, and those to servers.
+//! Connections, and a pipe between two of them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,25 +10,27 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
+/// What is read at once into our memory.
+const READ: usize = 16 << 10;
 /// How much is asked for at once: what we ask a pipe to hold. A response of 64 KiB and its head go
 /// through in one piece.
 const PIECE: usize = 256 << 10;
 
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Stream {
-    pub(crate) fn tcp(stream: TcpStream) -> Self {
+    pub fn tcp(stream: TcpStream) -> Self {
         // Heads and bodies are written whole; waiting for more would only delay them.
         let _ = stream.set_nodelay(true);
         Self::Tcp(stream)
     }
 
     /// Appends what there is; 0 at the end.
-    pub(crate) async fn read(&self, buffer: &mut BytesMut) -> io::Result<usize> {
+    pub async fn read(&self, buffer: &mut BytesMut) -> io::Result<usize> {
         loop {
             let read = match self {
                 Self::Tcp(stream) => stream.try_read_buf(buffer),
@@ -41,7 +43,7 @@ impl Stream {
         }
     }
 
-    pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = match self {
                 Self::Tcp(stream) => stream.try_write(bytes),
@@ -58,7 +60,7 @@ impl Stream {
     }
 
     /// Nothing more will be written; the other side may go on.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         // Gone already is as good.
         let _ = match self {
             Self::Tcp(stream) => rustix::net::shutdown(stream.as_fd(), Shutdown::Write),
@@ -67,7 +69,7 @@ impl Stream {
     }
 
     /// Whether the other side said something or closed while it had nothing to say.
-    pub(crate) fn is_stale(&self) -> bool {
+    pub fn is_stale(&self) -> bool {
         let mut byte = [0u8; 1];
         let read = match self {
             Self::Tcp(stream) => stream.try_read(&mut byte),
@@ -76,7 +78,7 @@ impl Stream {
         !matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+    pub fn peer(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(stream) => stream.peer_addr().ok(),
             Self::Unix(_) => None,
@@ -118,13 +120,13 @@ impl Stream {
 
 /// Carries bytes from one connection to another through a pipe: they never enter our memory.
 #[derive(Debug)]
-pub(crate) struct Pipe {
+pub struct Pipe {
     read: std::os::fd::OwnedFd,
     write: std::os::fd::OwnedFd,
 }
 
 impl Pipe {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         // One that stays as small as it was made takes less at a time.
         let _ = fcntl_setpipe_size(&write, PIECE);
@@ -132,30 +134,46 @@ impl Pipe {
     }
 
     /// Moves at most `most` bytes, whatever is there; 0 at the end.
-    pub(crate) async fn carry(&self, from: &Stream, to: &Stream, most: u64) -> io::Result<u64> {
-        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+    pub async fn carry(&self, from: &Stream, to: &Stream, most: u64) -> io::Result<u64> {
+        let taken = self.take(from, most).await?;
+        self.give(to, taken).await?;
+        Ok(taken as u64)
+    }
+
+    /// Fills the pipe, which must be empty: a full one would look like a connection with nothing to
+    /// read.
+    pub(crate) async fn take(&self, from: &Stream, most: u64) -> io::Result<usize> {
         let most = usize::try_from(most).unwrap_or(PIECE).min(PIECE);
-        let taken = loop {
+        loop {
             let taken = from.try_io(Interest::READABLE, || {
-                Ok(splice(from.fd(), None, &self.write, None, most, flags)?)
+                Ok(splice(from.fd(), None, &self.write, None, most, FLAGS)?)
             });
             match taken {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => from.readable().await?,
-                other => break other?,
+                other => return other,
             }
-        };
-        // The pipe is empty again before more goes in: then a full one never looks like a
-        // connection with nothing to read.
-        let mut left = taken;
+        }
+    }
+
+    /// Empties the pipe of the `left` bytes that it holds.
+    pub(crate) async fn give(&self, to: &Stream, mut left: usize) -> io::Result<()> {
         while left > 0 {
             let given = to.try_io(Interest::WRITABLE, || {
-                Ok(splice(&self.read, None, to.fd(), None, left, flags)?)
+                Ok(splice(&self.read, None, to.fd(), None, left, FLAGS)?)
             });
             match given {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => to.writable().await?,
                 other => left -= other?,
             }
         }
-        Ok(taken as u64)
+        Ok(())
     }
+}
+
+const FLAGS: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
+
+/// Appends a piece of what there is; 0 at the end.
+pub async fn fill(stream: &Stream, buffer: &mut BytesMut) -> io::Result<usize> {
+    buffer.reserve(READ);
+    stream.read(buffer).await
 }
