@@ -41,6 +41,10 @@ const RULES: &[(&str, May)] = &[
         "nacre-workplace",
         May::Use(&["nacre-agent", "nacre-model", "nacre-relay", "nacre-wire"]),
     ),
+    (
+        "nacre-guest",
+        May::Use(&["nacre-runner", "nacre-workplace"]),
+    ),
     ("nacre-store", May::Use(&["nacre-model", "nacre-wire"])),
     ("nacre-jobs", May::Use(&["nacre-model", "nacre-store"])),
     // The only one that names concrete providers.

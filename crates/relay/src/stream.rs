@@ -3,14 +3,18 @@
 use std::io;
 use std::net::SocketAddr;
 
-use bytes::BytesMut;
+use bytes::{BufMut as _, BytesMut};
 use rustix::fd::AsFd as _;
-use rustix::net::Shutdown;
+use rustix::net::{SendFlags, Shutdown};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
-/// What is read at once into our memory.
+use crate::way::Gone;
+
+/// What is read at once into our memory: first of something new, which is a head, and a small body
+/// perhaps; then of what turned out to be longer.
+const FIRST: usize = 2 << 10;
 const READ: usize = 16 << 10;
 /// How much is asked for at once: what we ask a pipe to hold. A response of 64 KiB and its head go
 /// through in one piece.
@@ -29,18 +33,36 @@ impl Stream {
         Self::Tcp(stream)
     }
 
-    /// Appends what there is; 0 at the end.
-    pub async fn read(&self, buffer: &mut BytesMut) -> io::Result<usize> {
+    /// Appends what there is, `most` bytes at most; 0 at the end.
+    async fn read(&self, buffer: &mut BytesMut, most: usize) -> io::Result<usize> {
         loop {
+            let mut room = (&mut *buffer).limit(most);
             let read = match self {
-                Self::Tcp(stream) => stream.try_read_buf(buffer),
-                Self::Unix(stream) => stream.try_read_buf(buffer),
+                Self::Tcp(stream) => stream.try_read_buf(&mut room),
+                Self::Unix(stream) => stream.try_read_buf(&mut room),
             };
             match read {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable().await?,
+                Ok(length) if (1..most).contains(&length) => {
+                    self.has_no_more();
+                    return Ok(length);
+                }
                 other => return other,
             }
         }
+    }
+
+    /// That less came than was asked for tells that nothing is left: the kernel need not be asked
+    /// again, and says when there is more.
+    fn has_no_more(&self) {
+        let _ = self.try_io(Interest::READABLE, || Err(io::ErrorKind::WouldBlock.into()));
+    }
+
+    /// As much as is taken at once, to go together with what follows at once.
+    fn write_before_more(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.try_io(Interest::WRITABLE, || {
+            Ok(rustix::net::send(self.fd(), bytes, SendFlags::MORE)?)
+        })
     }
 
     pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
@@ -143,15 +165,48 @@ impl Pipe {
     /// Fills the pipe, which must be empty: a full one would look like a connection with nothing to
     /// read.
     pub(crate) async fn take(&self, from: &Stream, most: u64) -> io::Result<usize> {
-        let most = usize::try_from(most).unwrap_or(PIECE).min(PIECE);
         loop {
-            let taken = from.try_io(Interest::READABLE, || {
-                Ok(splice(from.fd(), None, &self.write, None, most, FLAGS)?)
-            });
-            match taken {
+            match self.take_now(from, most) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => from.readable().await?,
                 other => return other,
             }
+        }
+    }
+
+    fn take_now(&self, from: &Stream, most: u64) -> io::Result<usize> {
+        let most = usize::try_from(most).unwrap_or(PIECE).min(PIECE);
+        from.try_io(Interest::READABLE, || {
+            Ok(splice(from.fd(), None, &self.write, None, most, FLAGS)?)
+        })
+    }
+
+    /// Writes `first` and, if something follows it by now, that in the same breath: whoever reads is
+    /// woken once. Says how much followed, which [`Self::give`] is to be called for.
+    pub(crate) async fn begin(
+        &self,
+        from: &Stream,
+        to: &Stream,
+        first: &[u8],
+        most: u64,
+    ) -> Result<usize, Gone> {
+        let taken = match self.take_now(from, most) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            taken => Some(taken.unwrap_or(0)),
+        };
+        let mut rest = first;
+        if matches!(taken, Some(1..)) {
+            match to.write_before_more(first) {
+                Ok(written) => rest = &first[written..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Err(Gone::To),
+            }
+        }
+        to.write_all(rest).await.map_err(|_| Gone::To)?;
+        match taken {
+            // It has ended, or broken.
+            Some(0) => Err(Gone::From),
+            Some(taken) => Ok(taken),
+            None => Ok(0),
         }
     }
 
@@ -174,6 +229,7 @@ const FLAGS: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
 
 /// Appends a piece of what there is; 0 at the end.
 pub async fn fill(stream: &Stream, buffer: &mut BytesMut) -> io::Result<usize> {
-    buffer.reserve(READ);
-    stream.read(buffer).await
+    let most = if buffer.is_empty() { FIRST } else { READ };
+    buffer.reserve(most);
+    stream.read(buffer, most).await
 }

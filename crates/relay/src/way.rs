@@ -53,26 +53,31 @@ impl Way<'_> {
             .min(self.unread.len());
         first.extend_from_slice(&self.unread[..here]);
         self.unread.advance(here);
-        self.give(&first).await?;
         let mut left = length - here as u64;
         if left == 0 {
-            return Ok(());
+            return self.give(&first).await;
         }
         let pipe = match self.pipe.take() {
             Some(pipe) => pipe,
             None => Pipe::new().map_err(|_| Gone::To)?,
         };
-        while left > 0 {
-            let taken = timeout(self.silence, pipe.take(self.from, left)).await;
-            let Ok(Ok(taken @ 1..)) = taken else {
-                return Err(Gone::From);
-            };
+        let begun = timeout(self.taking, pipe.begin(self.from, self.to, &first, left)).await;
+        let mut taken = begun.map_err(|_| Gone::To)??;
+        self.count(first.len());
+        loop {
             match timeout(self.taking, pipe.give(self.to, taken)).await {
                 Ok(Ok(())) => {}
                 _ => return Err(Gone::To),
             }
             left -= taken as u64;
-            self.count.fetch_add(taken as u64, Ordering::Relaxed);
+            self.count(taken);
+            if left == 0 {
+                break;
+            }
+            match timeout(self.silence, pipe.take(self.from, left)).await {
+                Ok(Ok(more @ 1..)) => taken = more,
+                _ => return Err(Gone::From),
+            }
         }
         // Only now: one that failed may still hold bytes.
         *self.pipe = Some(pipe);
@@ -100,10 +105,14 @@ impl Way<'_> {
     async fn give(&mut self, bytes: &[u8]) -> Result<(), Gone> {
         match timeout(self.taking, self.to.write_all(bytes)).await {
             Ok(Ok(())) => {
-                self.count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                self.count(bytes.len());
                 Ok(())
             }
             _ => Err(Gone::To),
         }
+    }
+
+    fn count(&self, bytes: usize) {
+        self.count.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }

@@ -161,8 +161,8 @@ impl Engine {
                 .collect(),
             disk: directory.join("disk").into_string(),
             apart: disk::apart(&directory.join("disk")),
-            runner: self.programs.runner.to_string(),
-            workplace: self.programs.workplace.to_string(),
+            runner: self.programs.guest.to_string(),
+            workplace: self.programs.guest.to_string(),
             inside: record
                 .workplace
                 .as_ref()

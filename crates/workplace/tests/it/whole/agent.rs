@@ -9,8 +9,8 @@ use fs_err as fs;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use wire::link::{
-    Attachment, Author, Boot, FromHub, FromRunner, Permissions, Policy, ReadUpload, Source,
-    Transcriber, UploadPiece,
+    Attachment, Author, Boot, FromHub, FromRunner, PartContent, Permissions, Policy, ReadUpload,
+    Skill, SkillFile, Source, Transcriber, UploadPiece,
 };
 
 use super::world::{Whole, is_complete, with_agent};
@@ -74,6 +74,51 @@ fn the_models_are_told_before_it_is_ready() {
                 matches!(frame, FromRunner::Models { providers } if providers[0].models[0].id == "other")
             })
             .await;
+    });
+}
+
+#[test]
+fn skills_are_there_to_be_used_ours_and_those_that_the_hub_sends() {
+    with_agent(async |mut whole| {
+        let mut boot = whole.boot();
+        let file = |path: &str, content: &str| SkillFile {
+            path: path.to_owned(),
+            content: content.to_owned(),
+        };
+        boot.content.skills = vec![Skill {
+            name: "deploy".to_owned(),
+            files: vec![
+                file("SKILL.md", "# How to deploy\n\nPush to the lighthouse."),
+                file("more/steps.txt", "first"),
+            ],
+        }];
+        whole.start(boot);
+        whole.is_ready().await;
+        for (name, text) in [
+            ("deploy", "Push to the lighthouse."),
+            ("tunnels", "nacre_tunnels_register"),
+            ("browser", "--screenshot"),
+        ] {
+            let use_it = format!(
+                "!!{{\"tool\": \"skill\", \"input\": {{\"name\": \"{name}\"}}}}\n!!{{\"text\": \"done\"}}"
+            );
+            let end = whole.ask(&use_it).await;
+            assert!(is_complete(&end), "{end:?}");
+            whole
+                .heard(text, |frame| match frame {
+                    FromRunner::Part(part) => match &part.content {
+                        PartContent::Tool(tool) => tool
+                            .result
+                            .as_ref()
+                            .is_some_and(|result| result.contains(text)),
+                        _ => false,
+                    },
+                    _ => false,
+                })
+                .await;
+        }
+        let steps = "/home/user/.nacre/agent/skills/deploy/more/steps.txt";
+        assert_eq!(fs::read_to_string(steps).unwrap(), "first");
     });
 }
 
