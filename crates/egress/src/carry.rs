@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use relay::{
     Body, Gone, HeadError, Pipe, Request, Response, Stream, Way, fill, head_length, parse_response,
 };
+use tokio::task::coop::consume_budget;
 use tokio::time::{sleep, timeout};
 
 use crate::log::Carried;
@@ -133,7 +134,7 @@ pub(crate) async fn exchange(client: &mut Side, server: &mut Side, order: Order<
             Ok(()) => concluded(&answering.await, &order, &counts, true),
             // It may have said why it does not want the rest.
             Err(Gone::To) => concluded(&answering.await, &order, &counts, false),
-            Err(Gone::From) => Exchanged::Broken { carried: counts.carried() },
+            Err(Gone::From | Gone::Ended) => Exchanged::Broken { carried: counts.carried() },
         },
         answered = &mut answering => concluded(&answered, &order, &counts, false),
     }
@@ -302,6 +303,7 @@ async fn pump(
     *unread = BytesMut::new();
     let pipe = Pipe::new()?;
     loop {
+        consume_budget().await;
         match pipe.carry(from, to, u64::MAX).await? {
             0 => break,
             moved => count.fetch_add(moved, Ordering::Relaxed),

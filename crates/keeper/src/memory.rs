@@ -27,6 +27,10 @@ const LATER: Duration = Duration::from_secs(2);
 const STRIKES: u32 = 3;
 /// This often in a second is all that is left of the files' pages read back.
 const ROUNDS: u64 = 8;
+/// This often in a second is a page waited for.
+const WAITS: u64 = 200;
+/// Who gets more than this part of a processor for their own work gets somewhere.
+const PART_OF_WORK: u32 = 20;
 /// Files that have more than this part of the limit are not what it lacks.
 const PART_OF_FILES: u64 = 16;
 const PAGE: u64 = 4096;
@@ -42,6 +46,8 @@ struct Group {
     directory: String,
     limit: u64,
     is_unified: bool,
+    /// The directory on the v2 hierarchy, which knows the processes and their time in any case.
+    unified: String,
 }
 
 enum State {
@@ -68,6 +74,10 @@ struct Reading {
     files: u64,
     /// Pages of files that were dropped too early, ever.
     read_back: u64,
+    /// How often a process stood still for a page of its program or of a file that it maps, ever.
+    waits: u64,
+    /// Time that the processes had for their own work, ever.
+    worked: Duration,
 }
 
 impl Watch {
@@ -98,7 +108,7 @@ impl Watch {
 
     /// `rung`: whether the descriptor of [`Self::poll_for`] was ready. An error says that the
     /// group is gone.
-    pub(crate) fn mind(&mut self, rung: bool, processes: &Cgroups, spared: i32) -> io::Result<()> {
+    pub(crate) fn mind(&mut self, rung: bool, spared: i32) -> io::Result<()> {
         let now = Instant::now();
         match &mut self.state {
             State::Calm if !rung => {}
@@ -121,7 +131,7 @@ impl Watch {
                 *strikes = if thrashes { *strikes + 1 } else { 0 };
                 *next = now + if thrashes { SOON } else { LATER };
                 if *strikes == STRIKES {
-                    end_largest(&processes.unified, spared);
+                    self.group.end_largest(spared);
                     *strikes = 0;
                 }
                 // In this order: what rings after the look is heard.
@@ -152,6 +162,7 @@ impl Group {
                         .filter(|limit| *limit < 1 << 60)?,
                     directory: directory.clone(),
                     is_unified,
+                    unified: cgroups.unified.clone(),
                 })
             })
     }
@@ -202,31 +213,61 @@ impl Group {
     }
 
     fn read(&self, at: Instant) -> io::Result<Reading> {
-        let text = fs_err::read_to_string(format!("{}/memory.stat", self.directory))?;
-        Ok(Reading::of(&text, at))
+        let memory = fs_err::read_to_string(format!("{}/memory.stat", self.directory))?;
+        let time = fs_err::read_to_string(format!("{}/cpu.stat", self.unified))?;
+        Ok(Reading::of(&memory, &time, at))
     }
 
+    /// Whether the same few pages come and go, processes stand still for them, and hardly anything
+    /// else is done.
     fn thrashes(&self, before: Reading, now: Reading) -> bool {
-        let took = now.at.saturating_duration_since(before.at).as_millis();
-        let read_back = now.read_back.saturating_sub(before.read_back);
+        let took = now.at.saturating_duration_since(before.at);
+        let is_often = |count: u64, before: u64, each_second: u64| {
+            let count = u128::from(count.saturating_sub(before));
+            count * 1000 > u128::from(each_second) * took.as_millis()
+        };
         // Of so few pages that a round of them says nothing, a good many.
         let round = now.files.max(64);
         now.files * PAGE * PART_OF_FILES < self.limit
-            && u128::from(read_back) * 1000 > u128::from(round * ROUNDS) * took
+            && is_often(now.read_back, before.read_back, round * ROUNDS)
+            && is_often(now.waits, before.waits, WAITS)
+            && now.worked.saturating_sub(before.worked) * PART_OF_WORK < took
+    }
+
+    /// Whom the kernel would choose, but never PID 1: with it the sandbox would end.
+    fn end_largest(&self, spared: i32) {
+        let worst = cgroup::processes(&self.unified)
+            .filter_map(|process| {
+                let pid = process.parse::<i32>().ok().filter(|pid| *pid != spared)?;
+                let handle = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+                let badness = number(&format!("/proc/{pid}/oom_score")).ok()?;
+                Some((badness, process, handle))
+            })
+            .max_by_key(|(badness, ..)| *badness);
+        // Its number may have gone to somebody else between the list and the handle. Whoever is on
+        // the list after that is who the handle is of.
+        if let Some((_, process, handle)) = worst
+            && cgroup::processes(&self.unified).any(|one| one == process)
+        {
+            let _ = pidfd_send_signal(&handle, Signal::KILL);
+        }
     }
 }
 
 impl Reading {
-    fn of(stat: &str, at: Instant) -> Self {
-        let value = |name: &str| {
-            let line = stat.lines().find_map(|line| line.strip_prefix(name));
+    fn of(memory: &str, time: &str, at: Instant) -> Self {
+        let value = |text: &str, name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|rest| rest.trim().parse::<u64>().ok())
                 .unwrap_or(0)
         };
+        let files = value(memory, "active_file ") + value(memory, "inactive_file ");
         Self {
             at,
-            files: (value("active_file ") + value("inactive_file ")) / PAGE,
-            read_back: value("workingset_refault_file "),
+            files: files / PAGE,
+            read_back: value(memory, "workingset_refault_file "),
+            waits: value(memory, "pgmajfault "),
+            worked: Duration::from_micros(value(time, "user_usec ")),
         }
     }
 }
@@ -259,21 +300,6 @@ fn number(path: &str) -> io::Result<u64> {
     text.trim().parse().map_err(io::Error::other)
 }
 
-/// Whom the kernel would choose, but never PID 1: with it the sandbox would end.
-fn end_largest(cgroup: &str, spared: i32) {
-    let worst = cgroup::processes(cgroup)
-        .filter_map(|process| {
-            let pid = process.parse::<i32>().ok().filter(|pid| *pid != spared)?;
-            let handle = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-            let badness = number(&format!("/proc/{pid}/oom_score")).ok()?;
-            Some((badness, handle))
-        })
-        .max_by_key(|(badness, _)| *badness);
-    if let Some((_, handle)) = worst {
-        let _ = pidfd_send_signal(&handle, Signal::KILL);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,53 +311,79 @@ mod tests {
             directory: String::new(),
             limit: 128 * MEGABYTE,
             is_unified: true,
+            unified: String::new(),
         }
     }
 
-    fn after(millis: u64, files: u64, read_back: u64) -> (Reading, Reading) {
-        let at = Instant::now();
+    /// Half a second of a sandbox that is full, as it was seen on btrfs.
+    fn thrashing() -> (Reading, Reading) {
         let before = Reading {
-            at,
-            files,
+            at: Instant::now(),
+            files: 54,
             read_back: 1000,
+            waits: 1000,
+            worked: Duration::from_secs(1),
         };
         let now = Reading {
-            at: at + Duration::from_millis(millis),
-            files,
-            read_back: 1000 + read_back,
+            at: before.at + Duration::from_millis(500),
+            read_back: before.read_back + 35_000,
+            waits: before.waits + 640,
+            ..before
         };
         (before, now)
     }
 
     #[test]
     fn few_pages_read_back_over_and_over_are_thrashing() {
-        let (before, now) = after(700, 54, 49_000);
+        let (before, now) = thrashing();
         assert!(group().thrashes(before, now));
     }
 
     #[test]
-    fn a_program_that_reads_large_files_at_its_limit_is_left_alone() {
-        let (before, now) = after(700, 20_000, 49_000);
-        assert!(!group().thrashes(before, now));
-    }
-
-    #[test]
-    fn a_full_sandbox_that_reads_little_is_left_alone() {
-        let (before, now) = after(500, 300, 200);
-        assert!(!group().thrashes(before, now));
+    fn a_full_sandbox_that_gets_somewhere_is_left_alone() {
+        let (before, now) = thrashing();
+        let others = [
+            // It reads large files.
+            Reading {
+                files: 20_000,
+                ..now
+            },
+            // It reads little.
+            Reading {
+                read_back: before.read_back + 200,
+                ..now
+            },
+            // It reads files and stands still for none.
+            Reading {
+                waits: before.waits,
+                ..now
+            },
+            // It works.
+            Reading {
+                worked: before.worked + Duration::from_millis(100),
+                ..now
+            },
+        ];
+        for now in others {
+            assert!(!group().thrashes(before, now), "{now:?}");
+        }
     }
 
     #[test]
     fn both_hierarchies_name_these_numbers_alike() {
         let at = Instant::now();
-        let stat = "cache 221184\nrss 133517312\nworkingset_refault_anon 3\n\
-                    workingset_refault_file 83206\ninactive_anon 1\nactive_anon 8192\n\
-                    inactive_file 221184\nactive_file 4096\ntotal_inactive_file 7\n";
+        let memory = "cache 221184\nrss 133517312\nworkingset_refault_anon 3\n\
+                      workingset_refault_file 83206\npgfault 7\npgmajfault 12\n\
+                      inactive_anon 1\nactive_anon 8192\ninactive_file 221184\n\
+                      active_file 4096\ntotal_inactive_file 7\n";
+        let time = "usage_usec 9\nuser_usec 5000\nsystem_usec 4\n";
         let expected = Reading {
             at,
             files: 55,
             read_back: 83206,
+            waits: 12,
+            worked: Duration::from_millis(5),
         };
-        assert_eq!(Reading::of(stat, at), expected);
+        assert_eq!(Reading::of(memory, time, at), expected);
     }
 }

@@ -212,8 +212,8 @@ impl Serving {
     }
 
     fn mind_memory(&mut self, rung: bool) {
-        let (cgroups, pid) = (&self.handle.order.cgroups, self.handle.pid);
-        let minded = self.memory.as_mut().map(|it| it.mind(rung, cgroups, pid));
+        let pid = self.handle.pid;
+        let minded = self.memory.as_mut().map(|memory| memory.mind(rung, pid));
         if matches!(minded, Some(Err(_))) {
             self.memory = None;
         }

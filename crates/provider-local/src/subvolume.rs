@@ -159,7 +159,14 @@ pub(crate) fn snapshot(from: &Utf8Path, to: &Utf8Path, fixed: impl FnOnce()) -> 
     volume.fd = i64::from(source.as_raw_fd());
     let newcomer = Newcomer::expected_in(&parent);
     std::thread::scope(|scope| {
-        let making = scope.spawn(|| control(&parent, SNAP_CREATE, &mut volume));
+        let make = || control(&parent, SNAP_CREATE, &mut volume);
+        let making = match std::thread::Builder::new().spawn_scoped(scope, make) {
+            Ok(making) => making,
+            Err(error) => {
+                fixed();
+                return Err(error);
+            }
+        };
         while !making.is_finished() && !newcomer.as_ref().is_ok_and(Newcomer::is_there) {
             std::thread::sleep(LOOK);
         }

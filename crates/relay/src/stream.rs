@@ -2,19 +2,17 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 use rustix::fd::AsFd as _;
-use rustix::net::{SendFlags, Shutdown};
+use rustix::net::Shutdown;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
 
-use crate::way::Gone;
-
-/// What is read at once into our memory: first of something new, which is a head, and a small body
-/// perhaps; then of what turned out to be longer.
-const FIRST: usize = 2 << 10;
+/// What is read at once into our memory.
 const READ: usize = 16 << 10;
 /// How much is asked for at once: what we ask a pipe to hold. A response of 64 KiB and its head go
 /// through in one piece.
@@ -33,39 +31,26 @@ impl Stream {
         Self::Tcp(stream)
     }
 
-    /// Appends what there is, `most` bytes at most; 0 at the end.
-    async fn read(&self, buffer: &mut BytesMut, most: usize) -> io::Result<usize> {
+    /// Appends what there is; 0 at the end.
+    async fn read(&self, buffer: &mut BytesMut) -> io::Result<usize> {
         loop {
-            let mut room = (&mut *buffer).limit(most);
             let read = match self {
-                Self::Tcp(stream) => stream.try_read_buf(&mut room),
-                Self::Unix(stream) => stream.try_read_buf(&mut room),
+                Self::Tcp(stream) => stream.try_read_buf(buffer),
+                Self::Unix(stream) => stream.try_read_buf(buffer),
             };
             match read {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable().await?,
-                Ok(length) if (1..most).contains(&length) => {
-                    self.has_no_more();
-                    return Ok(length);
-                }
                 other => return other,
             }
         }
     }
 
-    /// That less came than was asked for tells that nothing is left: the kernel need not be asked
-    /// again, and says when there is more.
-    fn has_no_more(&self) {
-        let _ = self.try_io(Interest::READABLE, || Err(io::ErrorKind::WouldBlock.into()));
+    pub async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write_within(bytes, Duration::MAX).await
     }
 
-    /// As much as is taken at once, to go together with what follows at once.
-    fn write_before_more(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.try_io(Interest::WRITABLE, || {
-            Ok(rustix::net::send(self.fd(), bytes, SendFlags::MORE)?)
-        })
-    }
-
-    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+    /// Whoever reads may take so long for the next of it, however slow they are with the whole.
+    pub(crate) async fn write_within(&self, mut bytes: &[u8], each: Duration) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = match self {
                 Self::Tcp(stream) => stream.try_write(bytes),
@@ -74,11 +59,19 @@ impl Stream {
             match written {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(length) => bytes = &bytes[length..],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    timeout(each, self.writable()).await??;
+                }
                 Err(error) => return Err(error),
             }
         }
         Ok(())
+    }
+
+    /// Closes so that whoever reads sees that it is not the end of what was said.
+    pub fn break_off(self) {
+        // Gone already is as good.
+        let _ = rustix::net::sockopt::set_socket_linger(self.fd(), Some(Duration::ZERO));
     }
 
     /// Nothing more will be written; the other side may go on.
@@ -158,66 +151,40 @@ impl Pipe {
     /// Moves at most `most` bytes, whatever is there; 0 at the end.
     pub async fn carry(&self, from: &Stream, to: &Stream, most: u64) -> io::Result<u64> {
         let taken = self.take(from, most).await?;
-        self.give(to, taken).await?;
+        self.give(to, taken, Duration::MAX).await?;
         Ok(taken as u64)
     }
 
     /// Fills the pipe, which must be empty: a full one would look like a connection with nothing to
     /// read.
     pub(crate) async fn take(&self, from: &Stream, most: u64) -> io::Result<usize> {
+        let most = usize::try_from(most).unwrap_or(PIECE).min(PIECE);
         loop {
-            match self.take_now(from, most) {
+            let taken = from.try_io(Interest::READABLE, || {
+                Ok(splice(from.fd(), None, &self.write, None, most, FLAGS)?)
+            });
+            match taken {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => from.readable().await?,
                 other => return other,
             }
         }
     }
 
-    fn take_now(&self, from: &Stream, most: u64) -> io::Result<usize> {
-        let most = usize::try_from(most).unwrap_or(PIECE).min(PIECE);
-        from.try_io(Interest::READABLE, || {
-            Ok(splice(from.fd(), None, &self.write, None, most, FLAGS)?)
-        })
-    }
-
-    /// Writes `first` and, if something follows it by now, that in the same breath: whoever reads is
-    /// woken once. Says how much followed, which [`Self::give`] is to be called for.
-    pub(crate) async fn begin(
+    /// Empties the pipe of the `left` bytes that it holds; see [`Stream::write_within`].
+    pub(crate) async fn give(
         &self,
-        from: &Stream,
         to: &Stream,
-        first: &[u8],
-        most: u64,
-    ) -> Result<usize, Gone> {
-        let taken = match self.take_now(from, most) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            taken => Some(taken.unwrap_or(0)),
-        };
-        let mut rest = first;
-        if matches!(taken, Some(1..)) {
-            match to.write_before_more(first) {
-                Ok(written) => rest = &first[written..],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return Err(Gone::To),
-            }
-        }
-        to.write_all(rest).await.map_err(|_| Gone::To)?;
-        match taken {
-            // It has ended, or broken.
-            Some(0) => Err(Gone::From),
-            Some(taken) => Ok(taken),
-            None => Ok(0),
-        }
-    }
-
-    /// Empties the pipe of the `left` bytes that it holds.
-    pub(crate) async fn give(&self, to: &Stream, mut left: usize) -> io::Result<()> {
+        mut left: usize,
+        each: Duration,
+    ) -> io::Result<()> {
         while left > 0 {
             let given = to.try_io(Interest::WRITABLE, || {
                 Ok(splice(&self.read, None, to.fd(), None, left, FLAGS)?)
             });
             match given {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => to.writable().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    timeout(each, to.writable()).await??;
+                }
                 other => left -= other?,
             }
         }
@@ -229,7 +196,6 @@ const FLAGS: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
 
 /// Appends a piece of what there is; 0 at the end.
 pub async fn fill(stream: &Stream, buffer: &mut BytesMut) -> io::Result<usize> {
-    let most = if buffer.is_empty() { FIRST } else { READ };
-    buffer.reserve(most);
-    stream.read(buffer, most).await
+    buffer.reserve(READ);
+    stream.read(buffer).await
 }

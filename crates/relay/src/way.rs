@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
+use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
 use crate::{Body, Chunked, Pipe, Stream, fill};
@@ -19,14 +20,17 @@ pub struct Way<'a> {
     pub count: &'a AtomicU64,
     /// For the next piece to come.
     pub silence: Duration,
-    /// For a piece to be taken.
+    /// For the next of it to be taken.
     pub taking: Duration,
 }
 
-/// Which end of a way broke.
+/// Which end of a way is gone before its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gone {
+    /// It broke, or fell silent.
     From,
+    /// It closed in good order.
+    Ended,
     To,
 }
 
@@ -37,13 +41,11 @@ impl Way<'_> {
             Body::None => self.give(&first).await,
             Body::Length(length) => self.carry_length(length, first).await,
             Body::Chunked => self.carry_chunks(first).await,
-            Body::UntilClose => self.carry_length(u64::MAX, first).await.or_else(|gone| {
-                // The end of the connection is the end of the body.
-                match gone {
-                    Gone::From => Ok(()),
-                    Gone::To => Err(gone),
-                }
-            }),
+            // The end of the connection is the end of the body.
+            Body::UntilClose => match self.carry_length(u64::MAX, first).await {
+                Err(Gone::Ended) => Ok(()),
+                other => other,
+            },
         }
     }
 
@@ -61,23 +63,19 @@ impl Way<'_> {
             Some(pipe) => pipe,
             None => Pipe::new().map_err(|_| Gone::To)?,
         };
-        let begun = timeout(self.taking, pipe.begin(self.from, self.to, &first, left)).await;
-        let mut taken = begun.map_err(|_| Gone::To)??;
-        self.count(first.len());
-        loop {
-            match timeout(self.taking, pipe.give(self.to, taken)).await {
-                Ok(Ok(())) => {}
-                _ => return Err(Gone::To),
-            }
+        self.give(&first).await?;
+        while left > 0 {
+            // One who always has more, and one who always takes it, are not to keep the others out.
+            consume_budget().await;
+            let taken = match timeout(self.silence, pipe.take(self.from, left)).await {
+                Ok(Ok(0)) => return Err(Gone::Ended),
+                Ok(Ok(taken)) => taken,
+                Ok(Err(_)) | Err(_) => return Err(Gone::From),
+            };
+            let given = pipe.give(self.to, taken, self.taking).await;
+            given.map_err(|_| Gone::To)?;
             left -= taken as u64;
             self.count(taken);
-            if left == 0 {
-                break;
-            }
-            match timeout(self.silence, pipe.take(self.from, left)).await {
-                Ok(Ok(more @ 1..)) => taken = more,
-                _ => return Err(Gone::From),
-            }
         }
         // Only now: one that failed may still hold bytes.
         *self.pipe = Some(pipe);
@@ -95,6 +93,7 @@ impl Way<'_> {
                 return Ok(());
             }
             out.clear();
+            consume_budget().await;
             match timeout(self.silence, fill(self.from, self.unread)).await {
                 Ok(Ok(1..)) => {}
                 _ => return Err(Gone::From),
@@ -103,13 +102,10 @@ impl Way<'_> {
     }
 
     async fn give(&mut self, bytes: &[u8]) -> Result<(), Gone> {
-        match timeout(self.taking, self.to.write_all(bytes)).await {
-            Ok(Ok(())) => {
-                self.count(bytes.len());
-                Ok(())
-            }
-            _ => Err(Gone::To),
-        }
+        let written = self.to.write_within(bytes, self.taking).await;
+        written.map_err(|_| Gone::To)?;
+        self.count(bytes.len());
+        Ok(())
     }
 
     fn count(&self, bytes: usize) {

@@ -2,6 +2,7 @@
 //! which it reads when it needs them. All of it lies outside the workspace and is written anew each
 //! time, so that what is gone is gone.
 
+use serde_json::json;
 use wire::link::{Boot, Skill};
 
 use super::Site;
@@ -57,7 +58,10 @@ async fn write_skills(site: &Site, boot: &Boot, written: &mut Written) -> Result
     let _ = site.files.remove(&below).await;
     let theirs = &boot.content.skills;
     for (name, text) in OURS {
-        if theirs.iter().any(|skill| skill.name == name) {
+        if theirs
+            .iter()
+            .any(|skill| skill.name == name && check(skill).is_ok())
+        {
             continue;
         }
         let path = format!("{below}/{name}/{INDEX}");
@@ -99,7 +103,7 @@ fn introduced(name: &str, text: &str) -> String {
     let mut lines = text.lines().map(|line| line.trim_start_matches('#').trim());
     let about = lines.find(|line| !line.is_empty());
     let about: String = about.unwrap_or(name).chars().take(200).collect();
-    let about = serde_json::Value::from(about);
+    let (name, about) = (json!(name), json!(about));
     format!("---\nname: {name}\ndescription: {about}\n---\n\n{text}")
 }
 
@@ -218,7 +222,7 @@ mod tests {
         assert_eq!(introduced("deploy", own), own);
         assert_eq!(
             introduced("deploy", "\n# How to \"deploy\"\n\nPush."),
-            "---\nname: deploy\ndescription: \"How to \\\"deploy\\\"\"\n---\n\n\n# How to \"deploy\"\n\nPush."
+            "---\nname: \"deploy\"\ndescription: \"How to \\\"deploy\\\"\"\n---\n\n\n# How to \"deploy\"\n\nPush."
         );
     }
 

@@ -33,6 +33,8 @@ pub(super) enum BackendError {
     /// The client's doing.
     #[error("the request broke off")]
     Request { source: hyper::Error },
+    #[error("port {port} closed without an answer")]
+    Silent { port: u16 },
     #[error("port {port} does not answer")]
     Late { port: u16 },
 }

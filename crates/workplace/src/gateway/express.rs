@@ -5,7 +5,7 @@
 //! a backend was told of it, or when one gave an answer that only hyper may be able to read.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -54,6 +54,9 @@ struct Line {
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     kept: RefCell<HashMap<u16, Vec<(Line, Instant)>>>,
+    /// Backends whose answers only hyper may be able to read: asked once more for the first of them,
+    /// and never again.
+    odd: RefCell<HashSet<u16>>,
 }
 
 /// A request that goes the short way.
@@ -82,9 +85,13 @@ enum Ended {
     Close,
     /// The client has half an answer, or is gone.
     Broken,
-    /// The backend closed a connection that it had kept, without a word.
+    /// The backend is not there; it was told nothing.
+    Down,
+    /// It closed a connection that it had kept, without a word.
     Stale,
-    /// It said something that we do not understand, or nothing on a new connection.
+    /// It closed a new one.
+    Silent,
+    /// It said something that we do not understand.
     Odd,
     Late,
 }
@@ -94,7 +101,7 @@ pub(super) async fn serve(visit: &Visit, stream: TcpStream) -> Option<Rest> {
     let limits = visit.gateway.limits;
     let mut client = Side::new(stream);
     loop {
-        let length = match client.next_head(limits.header).await {
+        let length = match client.next_head(Instant::now() + limits.header).await {
             Ok(Some(length)) => length,
             Ok(None) => return client.rest(BytesMut::new()),
             Err(_) => return None,
@@ -105,8 +112,17 @@ pub(super) async fn serve(visit: &Visit, stream: TcpStream) -> Option<Rest> {
         let asked = client.unread.split_to(length);
         match visit.carry_out(&mut client, &plain).await {
             Ended::Kept | Ended::Done => {}
-            Ended::Close | Ended::Broken => return None,
-            Ended::Stale | Ended::Odd => return client.rest(asked),
+            Ended::Close => return None,
+            Ended::Broken => {
+                client.stream.break_off();
+                return None;
+            }
+            Ended::Down | Ended::Odd => return client.rest(asked),
+            Ended::Stale | Ended::Silent => {
+                let silent = visit.failed(&BackendError::Silent { port: plain.port });
+                client.refuse(silent, limits.write).await;
+                return None;
+            }
             Ended::Late => {
                 let late = visit.failed(&BackendError::Late { port: plain.port });
                 client.refuse(late, limits.write).await;
@@ -139,7 +155,9 @@ impl Visit {
         let End::Backend(backend) = end else {
             return None;
         };
-        let is_plain = backend.takes == Takes::Everything && backend.password.is_none();
+        let is_plain = backend.takes == Takes::Everything
+            && backend.password.is_none()
+            && !self.gateway.lines.odd.borrow().contains(&backend.port);
         if target.code.is_some() || !is_plain {
             return None;
         }
@@ -168,13 +186,20 @@ impl Visit {
     async fn carry_out(&self, client: &mut Side, plain: &Plain) -> Ended {
         let limits = self.gateway.limits;
         let lines = &self.gateway.lines;
-        loop {
-            let Some(mut line) = lines.take(plain.port, limits.dial).await else {
+        let mut end = Ended::Stale;
+        // A connection that was kept may have been closed just now: then once more, on a new one.
+        let kept = lines.free(plain.port).into_iter().map(Some);
+        for line in kept.chain([None]) {
+            let line = match line {
+                Some(line) => Some(line),
+                None => Line::new(plain.port, limits.dial).await,
+            };
+            let Some(mut line) = line else {
                 // What there is to be said of it, hyper's way says.
-                return Ended::Odd;
+                return Ended::Down;
             };
             let (stream, unread) = (&client.stream, &mut client.unread);
-            let end = tokio::select! {
+            end = tokio::select! {
                 biased;
                 end = line.exchange(stream, plain, limits) => end,
                 () = hung_up(stream, unread, limits.header_bytes) => Ended::Broken,
@@ -185,9 +210,14 @@ impl Visit {
                     lines.keep(plain.port, line);
                     return end;
                 }
+                Ended::Odd => {
+                    lines.odd.borrow_mut().insert(plain.port);
+                    return end;
+                }
                 _ => return end,
             }
         }
+        end
     }
 }
 
@@ -200,8 +230,7 @@ impl Side {
     }
 
     /// The length of the next head; none if it is not whole in time or none that we read.
-    async fn next_head(&mut self, within: Duration) -> Result<Option<usize>, Gone> {
-        let deadline = Instant::now() + within;
+    async fn next_head(&mut self, deadline: Instant) -> Result<Option<usize>, Gone> {
         let mut looked_at = 0;
         loop {
             match head_length(&self.unread, looked_at) {
@@ -268,21 +297,31 @@ async fn hung_up(stream: &Stream, unread: &mut BytesMut, most: usize) {
 }
 
 impl Line {
+    async fn new(port: u16, within: Duration) -> Option<Self> {
+        let stream = timeout(within, dial(port)).await.ok()?.ok()?;
+        Some(Self {
+            side: Side::new(stream),
+            pipe: None,
+            was_used: false,
+        })
+    }
+
     async fn exchange(&mut self, client: &Stream, plain: &Plain, limits: Limits) -> Ended {
         let silent = if self.was_used {
             Ended::Stale
         } else {
-            Ended::Odd
+            Ended::Silent
         };
         if self.side.stream.write_all(&plain.head).await.is_err() {
             return silent;
         }
+        let deadline = Instant::now() + limits.answer;
         loop {
-            let length = match self.side.next_head(limits.answer).await {
+            let length = match self.side.next_head(deadline).await {
                 Ok(Some(length)) => length,
                 Err(Gone::Closed) if self.side.unread.is_empty() => return silent,
-                Ok(None) | Err(Gone::Closed) => return Ended::Odd,
-                Err(Gone::Silent) => return Ended::Late,
+                _ if Instant::now() >= deadline => return Ended::Late,
+                Ok(None) | Err(_) => return Ended::Odd,
             };
             let head = self.side.unread.split_to(length).freeze();
             match parse_response(&head) {
@@ -353,19 +392,6 @@ impl Plain {
 }
 
 impl Lines {
-    /// One that is free, or a new one.
-    async fn take(&self, port: u16, within: Duration) -> Option<Line> {
-        if let Some(line) = self.free(port) {
-            return Some(line);
-        }
-        let stream = timeout(within, dial(port)).await.ok()?.ok()?;
-        Some(Line {
-            side: Side::new(stream),
-            pipe: None,
-            was_used: false,
-        })
-    }
-
     fn free(&self, port: u16) -> Option<Line> {
         let mut all = self.kept.borrow_mut();
         let kept = all.get_mut(&port)?;

@@ -199,7 +199,9 @@ impl Visit {
         let message = failure.to_string();
         let status = match failure {
             BackendError::Request { .. } => return refusal(StatusCode::BAD_REQUEST, &message),
-            BackendError::Down { .. } | BackendError::Broken { .. } => StatusCode::BAD_GATEWAY,
+            BackendError::Down { .. }
+            | BackendError::Broken { .. }
+            | BackendError::Silent { .. } => StatusCode::BAD_GATEWAY,
             BackendError::Late { .. } => StatusCode::GATEWAY_TIMEOUT,
         };
         let answer = refusal(status, &message);

@@ -1,6 +1,8 @@
 //! Plain requests by cookie, whose answers go by without entering the gateway. That they are answered
 //! as all others is in `proxy`, whose tests run both ways; here is what only this way could get wrong.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -226,5 +228,71 @@ fn what_a_backend_sends_of_a_head_is_bounded() {
         });
         let status = world.get("/t/app/").cookie(&cookie).status().await;
         assert_eq!(status, hyper::StatusCode::BAD_GATEWAY);
+    });
+}
+
+#[test]
+fn a_backend_that_says_nothing_is_asked_once() {
+    with_gateway(async |mut world| {
+        let cookie = world.cookie().await;
+        let listener = backend(&world).await;
+        let asked = Rc::new(Cell::new(0));
+        let count = Rc::clone(&asked);
+        world.tasks.spawn_local(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                until(&mut stream, b"\r\n\r\n").await;
+                count.set(count.get() + 1);
+            }
+        });
+        let status = world.get("/t/app/").cookie(&cookie).status().await;
+        assert_eq!(status, hyper::StatusCode::BAD_GATEWAY);
+        assert_eq!(asked.get(), 1);
+    });
+}
+
+#[test]
+fn a_backend_that_is_not_understood_is_asked_again_the_first_time_alone() {
+    with_gateway(async |mut world| {
+        let cookie = world.cookie().await;
+        let listener = backend(&world).await;
+        let asked = Rc::new(Cell::new(0));
+        let count = Rc::clone(&asked);
+        world.tasks.spawn_local(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                until(&mut stream, b"\r\n\r\n").await;
+                count.set(count.get() + 1);
+                let answer = b"HTTP/1.1 200 OK\ncontent-length: 2\n\nok";
+                stream.write_all(answer).await.unwrap();
+            }
+        });
+        for times in [2, 3, 4] {
+            let reply = world.get("/t/app/").cookie(&cookie).send().await;
+            assert_eq!((reply.text().as_str(), asked.get()), ("ok", times));
+        }
+    });
+}
+
+#[test]
+fn an_answer_without_a_length_that_breaks_off_does_not_look_whole() {
+    let limits = Limits {
+        silence: Duration::from_millis(100),
+        ..Limits::usual()
+    };
+    let setup = Setup {
+        limits,
+        ..Setup::usual()
+    };
+    with(setup, async |world| {
+        let cookie = world.cookie().await;
+        let listener = backend(&world).await;
+        let mut client = TcpStream::connect(world.address).await.unwrap();
+        let ask = get("/t/app/", &cookie);
+        client.write_all(ask.as_bytes()).await.unwrap();
+        let (mut stream, _) = listener.accept().await.unwrap();
+        until(&mut stream, b"\r\n\r\n").await;
+        let half = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nhalf";
+        stream.write_all(half).await.unwrap();
+        until(&mut client, b"half").await;
+        assert!(client.read(&mut [0; 8]).await.is_err());
     });
 }
