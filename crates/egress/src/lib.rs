@@ -10,7 +10,7 @@
 //!                                 │         └── egress.log
 //! ```
 //!
-//! [`target`], [`policy`], [`address`] and [`write`] are pure. nacre itself uses them to check rules
+//! [`target`], [`policy`], [`address`] and [`mod@write`] are pure. nacre itself uses them to check rules
 //! and [`log`] to show what was decided.
 
 pub mod address;

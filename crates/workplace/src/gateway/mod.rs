@@ -24,7 +24,7 @@
 //! ```
 //!
 //! Plain requests by cookie go the same way without hyper, and bodies of answers to them without us:
-//! [`express`].
+//! `express`.
 //!
 //! The first segment is taken off once. Bodies stream, encoded as they are. Our cookie, code and
 //! token never reach a backend, and no backend can set our cookie. Everything has a bound:
