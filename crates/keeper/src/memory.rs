@@ -28,7 +28,7 @@ const STRIKES: u32 = 3;
 /// This often in a second is all that is left of the files' pages read back.
 const ROUNDS: u64 = 8;
 /// This often in a second is a page waited for.
-const WAITS: u64 = 200;
+const WAITS: u64 = 50;
 /// Who gets more than this part of a processor for their own work gets somewhere.
 const PART_OF_WORK: u32 = 20;
 /// Files that have more than this part of the limit are not what it lacks.
