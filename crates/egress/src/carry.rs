@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use relay::{
-    Body, Gone, HeadError, Pipe, Request, Response, Stream, Way, fill, head_length, parse_response,
-};
+use relay::{Body, Gone, HeadError, Pipe, Request, Response, Stream, Way, fill, parse_response};
 use tokio::task::coop::consume_budget;
 use tokio::time::{sleep, timeout};
 
@@ -239,17 +237,11 @@ async fn answer(way: Way<'_>, order: &Order<'_>) -> Result<Answered, Fault> {
 }
 
 async fn next_head(server: &Stream, answers: &mut BytesMut) -> Result<usize, Fault> {
-    let mut looked_at = 0;
-    loop {
-        if let Some(length) = head_length(answers, looked_at).map_err(Fault::Head)? {
-            return Ok(length);
-        }
-        looked_at = answers.len();
-        match fill(server, answers).await {
-            Ok(1..) => {}
-            _ if looked_at == 0 => return Err(Fault::Silent),
-            _ => return Err(Fault::Head(HeadError::FirstLine)),
-        }
+    match relay::next_head(server, answers).await {
+        Ok(Some(length)) => Ok(length),
+        Ok(None) if answers.is_empty() => Err(Fault::Silent),
+        Ok(None) => Err(Fault::Head(HeadError::FirstLine)),
+        Err(error) => Err(Fault::Head(error)),
     }
 }
 

@@ -2,7 +2,7 @@
 //! read in two ways is an error. Heads are bounded before they are read; bodies go from one
 //! connection to the other through a pipe and never enter our memory.
 //!
-//! [`head_length`] finds the end of a head, [`parse_request`] and [`parse_response`] read it, and
+//! [`next_head`] reads a head, [`parse_request`] and [`parse_response`] understand it, and
 //! [`Way::carry`] moves what follows. Whoever stands between writes the heads anew.
 
 mod chunked;
@@ -15,5 +15,5 @@ pub use head::{
     Body, Fields, Form, HeadError, MAX_HEAD, Request, Response, Version, head_length,
     parse_request, parse_response,
 };
-pub use stream::{Pipe, Stream, fill};
+pub use stream::{Pipe, Stream, fill, next_head};
 pub use way::{Gone, Way};

@@ -12,6 +12,8 @@ use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
+use crate::head::{HeadError, head_length};
+
 /// What is read at once into our memory.
 const READ: usize = 16 << 10;
 /// How much is asked for at once: what we ask a pipe to hold. A response of 64 KiB and its head go
@@ -198,4 +200,21 @@ const FLAGS: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
 pub async fn fill(stream: &Stream, buffer: &mut BytesMut) -> io::Result<usize> {
     buffer.reserve(READ);
     stream.read(buffer).await
+}
+
+/// The length of the next head, once it is whole; none if the connection ends before. What was read
+/// stays in the buffer, also when this is given up.
+pub async fn next_head(stream: &Stream, unread: &mut BytesMut) -> Result<Option<usize>, HeadError> {
+    let mut looked_at = 0;
+    loop {
+        if let Some(length) = head_length(unread, looked_at)? {
+            return Ok(Some(length));
+        }
+        looked_at = unread.len();
+        match fill(stream, unread).await {
+            Ok(1..) => {}
+            // Broken is as good as closed: there is no more to come.
+            _ => return Ok(None),
+        }
+    }
 }

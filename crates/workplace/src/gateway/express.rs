@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Uri, Version};
 use relay::{
-    Body, Fields, Form, Pipe, Response, Stream, Way as Direction, fill, head_length, parse_request,
+    Body, Fields, Form, Pipe, Response, Stream, Way as Direction, fill, parse_request,
     parse_response,
 };
 use tokio::net::TcpStream;
@@ -231,20 +231,12 @@ impl Side {
 
     /// The length of the next head; none if it is not whole in time or none that we read.
     async fn next_head(&mut self, deadline: Instant) -> Result<Option<usize>, Gone> {
-        let mut looked_at = 0;
-        loop {
-            match head_length(&self.unread, looked_at) {
-                Ok(None) => looked_at = self.unread.len(),
-                Ok(whole) => return Ok(whole),
-                Err(_) => return Ok(None),
-            }
-            let filled = tokio::time::timeout_at(deadline, fill(&self.stream, &mut self.unread));
-            match filled.await {
-                Ok(Ok(1..)) => {}
-                Ok(_) => return Err(Gone::Closed),
-                Err(_) if looked_at > 0 => return Ok(None),
-                Err(_) => return Err(Gone::Silent),
-            }
+        let head = relay::next_head(&self.stream, &mut self.unread);
+        match tokio::time::timeout_at(deadline, head).await {
+            Ok(Ok(Some(length))) => Ok(Some(length)),
+            Ok(Ok(None)) => Err(Gone::Closed),
+            Err(_) if self.unread.is_empty() => Err(Gone::Silent),
+            Ok(Err(_)) | Err(_) => Ok(None),
         }
     }
 

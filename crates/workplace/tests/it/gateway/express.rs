@@ -29,6 +29,40 @@ async fn backend(world: &World) -> TcpListener {
     listener
 }
 
+/// Both ends of a plain request that was asked and is not answered yet.
+async fn asked(world: &World) -> (TcpStream, TcpStream) {
+    let cookie = world.cookie().await;
+    let listener = backend(world).await;
+    let mut client = TcpStream::connect(world.address).await.unwrap();
+    let ask = get("/t/app/", &cookie);
+    client.write_all(ask.as_bytes()).await.unwrap();
+    let (mut stream, _) = listener.accept().await.unwrap();
+    until(&mut stream, b"\r\n\r\n").await;
+    (client, stream)
+}
+
+/// A backend that answers so and closes; how often it was asked.
+async fn counting(world: &mut World, answer: &'static [u8]) -> Rc<Cell<u32>> {
+    let listener = backend(world).await;
+    let asked = Rc::new(Cell::new(0));
+    let count = Rc::clone(&asked);
+    world.tasks.spawn_local(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            until(&mut stream, b"\r\n\r\n").await;
+            count.set(count.get() + 1);
+            stream.write_all(answer).await.unwrap();
+        }
+    });
+    asked
+}
+
+fn limited(limits: Limits) -> Setup {
+    Setup {
+        limits,
+        ..Setup::usual()
+    }
+}
+
 async fn until(stream: &mut TcpStream, end: &[u8]) -> Vec<u8> {
     let mut got = Vec::new();
     while !got.ends_with(end) {
@@ -178,18 +212,8 @@ fn a_client_that_reads_nothing_lets_go_of_the_backend_in_time() {
         write: Duration::from_millis(100),
         ..Limits::usual()
     };
-    let setup = Setup {
-        limits,
-        ..Setup::usual()
-    };
-    with(setup, async |world| {
-        let cookie = world.cookie().await;
-        let listener = backend(&world).await;
-        let mut client = TcpStream::connect(world.address).await.unwrap();
-        let ask = get("/t/app/", &cookie);
-        client.write_all(ask.as_bytes()).await.unwrap();
-        let (mut stream, _) = listener.accept().await.unwrap();
-        until(&mut stream, b"\r\n\r\n").await;
+    with(limited(limits), async |world| {
+        let (_client, mut stream) = asked(&world).await;
         let head = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n";
         stream.write_all(head).await.unwrap();
         let piece = vec![7; 1 << 20];
@@ -200,13 +224,7 @@ fn a_client_that_reads_nothing_lets_go_of_the_backend_in_time() {
 #[test]
 fn a_client_that_leaves_in_the_middle_of_events_takes_the_backends_connection_along() {
     with_gateway(async |world| {
-        let cookie = world.cookie().await;
-        let listener = backend(&world).await;
-        let mut client = TcpStream::connect(world.address).await.unwrap();
-        let ask = get("/t/app/", &cookie);
-        client.write_all(ask.as_bytes()).await.unwrap();
-        let (mut stream, _) = listener.accept().await.unwrap();
-        until(&mut stream, b"\r\n\r\n").await;
+        let (mut client, mut stream) = asked(&world).await;
         let first = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n";
         stream.write_all(first).await.unwrap();
         until(&mut client, b"ok\r\n").await;
@@ -235,15 +253,7 @@ fn what_a_backend_sends_of_a_head_is_bounded() {
 fn a_backend_that_says_nothing_is_asked_once() {
     with_gateway(async |mut world| {
         let cookie = world.cookie().await;
-        let listener = backend(&world).await;
-        let asked = Rc::new(Cell::new(0));
-        let count = Rc::clone(&asked);
-        world.tasks.spawn_local(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                until(&mut stream, b"\r\n\r\n").await;
-                count.set(count.get() + 1);
-            }
-        });
+        let asked = counting(&mut world, b"").await;
         let status = world.get("/t/app/").cookie(&cookie).status().await;
         assert_eq!(status, hyper::StatusCode::BAD_GATEWAY);
         assert_eq!(asked.get(), 1);
@@ -254,17 +264,8 @@ fn a_backend_that_says_nothing_is_asked_once() {
 fn a_backend_that_is_not_understood_is_asked_again_the_first_time_alone() {
     with_gateway(async |mut world| {
         let cookie = world.cookie().await;
-        let listener = backend(&world).await;
-        let asked = Rc::new(Cell::new(0));
-        let count = Rc::clone(&asked);
-        world.tasks.spawn_local(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                until(&mut stream, b"\r\n\r\n").await;
-                count.set(count.get() + 1);
-                let answer = b"HTTP/1.1 200 OK\ncontent-length: 2\n\nok";
-                stream.write_all(answer).await.unwrap();
-            }
-        });
+        let answer = b"HTTP/1.1 200 OK\ncontent-length: 2\n\nok";
+        let asked = counting(&mut world, answer).await;
         for times in [2, 3, 4] {
             let reply = world.get("/t/app/").cookie(&cookie).send().await;
             assert_eq!((reply.text().as_str(), asked.get()), ("ok", times));
@@ -278,18 +279,8 @@ fn an_answer_without_a_length_that_breaks_off_does_not_look_whole() {
         silence: Duration::from_millis(100),
         ..Limits::usual()
     };
-    let setup = Setup {
-        limits,
-        ..Setup::usual()
-    };
-    with(setup, async |world| {
-        let cookie = world.cookie().await;
-        let listener = backend(&world).await;
-        let mut client = TcpStream::connect(world.address).await.unwrap();
-        let ask = get("/t/app/", &cookie);
-        client.write_all(ask.as_bytes()).await.unwrap();
-        let (mut stream, _) = listener.accept().await.unwrap();
-        until(&mut stream, b"\r\n\r\n").await;
+    with(limited(limits), async |world| {
+        let (mut client, mut stream) = asked(&world).await;
         let half = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nhalf";
         stream.write_all(half).await.unwrap();
         until(&mut client, b"half").await;
