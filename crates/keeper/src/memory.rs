@@ -3,10 +3,10 @@
 //! so that the kernel sees progress and ends nothing; nothing inside runs any more.
 //!
 //! ```text
-//!            the limit is near            a look finds thrashing, three times in a row
-//!  Calm ───────────────────────► Close ──────────────────────────────────────────────► the largest
-//!    ▲                             │                                                   process ends
-//!    └──── a look finds room ──────┘
+//!          a second later         the limit is near            a look finds thrashing, thrice
+//!  Unwatched ───────────► Calm ───────────────────────► Close ──────────────────────► the largest
+//!                           ▲                             │                           process ends
+//!                           └──── a look finds room ──────┘
 //! ```
 
 use std::fs::File;
@@ -21,6 +21,9 @@ use wire::keeper::Cgroups;
 
 use crate::cgroup;
 
+/// What lives no longer than this is not watched: beginning to, on a v1 hierarchy, keeps the group
+/// from being removed for as long as the kernel takes for it.
+const UNWATCHED: Duration = Duration::from_secs(1);
 /// Between looks while there is thrashing, and while there is none.
 const SOON: Duration = Duration::from_millis(500);
 const LATER: Duration = Duration::from_secs(2);
@@ -37,7 +40,8 @@ const PAGE: u64 = 4096;
 
 pub(crate) struct Watch {
     group: Group,
-    alarm: Alarm,
+    /// None while it is not watched.
+    alarm: Option<Alarm>,
     state: State,
 }
 
@@ -51,6 +55,9 @@ struct Group {
 }
 
 enum State {
+    Unwatched {
+        until: Instant,
+    },
     Calm,
     Close {
         next: Instant,
@@ -81,20 +88,20 @@ struct Reading {
 }
 
 impl Watch {
-    /// Nothing without a limit. Without the kernel's help there is nothing to be done either.
+    /// Nothing without a limit.
     pub(crate) fn new(cgroups: &Cgroups) -> Option<Self> {
-        let group = Group::of(cgroups)?;
-        let alarm = group.alarm().ok()?;
         Some(Self {
-            group,
-            alarm,
-            state: State::Calm,
+            group: Group::of(cgroups)?,
+            alarm: None,
+            state: State::Unwatched {
+                until: Instant::now() + UNWATCHED,
+            },
         })
     }
 
     pub(crate) fn poll_for<'fd>(&'fd self, fds: &mut Vec<PollFd<'fd>>) {
-        if matches!(self.state, State::Calm) {
-            let (fd, flags) = self.alarm.waited_for();
+        if let (State::Calm, Some(alarm)) = (&self.state, &self.alarm) {
+            let (fd, flags) = alarm.waited_for();
             fds.push(PollFd::from_borrowed_fd(fd, flags));
         }
     }
@@ -102,23 +109,29 @@ impl Watch {
     pub(crate) fn until_next(&self) -> Option<Duration> {
         match &self.state {
             State::Calm => None,
-            State::Close { next, .. } => Some(next.saturating_duration_since(Instant::now())),
+            State::Unwatched { until: next } | State::Close { next, .. } => {
+                Some(next.saturating_duration_since(Instant::now()))
+            }
         }
     }
 
     /// `rung`: whether the descriptor of [`Self::poll_for`] was ready. An error says that the
-    /// group is gone.
+    /// group is gone, or that the kernel does not help: then there is nothing to be done.
     pub(crate) fn mind(&mut self, rung: bool, spared: i32) -> io::Result<()> {
         let now = Instant::now();
         match &mut self.state {
-            State::Calm if !rung => {}
-            State::Calm => {
-                self.state = State::Close {
-                    next: now + SOON,
-                    last: self.group.read(now)?,
-                    strikes: 0,
+            State::Unwatched { until } if now < *until => {}
+            State::Unwatched { .. } => {
+                self.alarm = Some(self.group.alarm()?);
+                // It may have come close before anybody watched.
+                self.state = if self.group.has_room()? {
+                    State::Calm
+                } else {
+                    self.group.close(now)?
                 };
             }
+            State::Calm if !rung => {}
+            State::Calm => self.state = self.group.close(now)?,
             State::Close { next, .. } if now < *next => {}
             State::Close {
                 next,
@@ -135,7 +148,9 @@ impl Watch {
                     *strikes = 0;
                 }
                 // In this order: what rings after the look is heard.
-                self.alarm.turn_off()?;
+                if let Some(alarm) = &mut self.alarm {
+                    alarm.turn_off()?;
+                }
                 if self.group.has_room()? {
                     self.state = State::Calm;
                 }
@@ -210,6 +225,14 @@ impl Group {
                 io::Result::Ok(())
             })?;
         Ok(Alarm::Threshold(alarm))
+    }
+
+    fn close(&self, now: Instant) -> io::Result<State> {
+        Ok(State::Close {
+            next: now + SOON,
+            last: self.read(now)?,
+            strikes: 0,
+        })
     }
 
     fn read(&self, at: Instant) -> io::Result<Reading> {

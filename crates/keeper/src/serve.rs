@@ -352,6 +352,7 @@ impl Serving {
     fn answer(&mut self, connection: u64, request: &Request) -> Reply {
         let cgroups = &self.handle.order.cgroups;
         match request {
+            Request::Hello => Reply::Done,
             Request::Freeze => match self.state {
                 State::Held { by } if by != connection => Reply::Failed {
                     stage: "freezing".to_owned(),

@@ -24,6 +24,7 @@ mod proc;
 mod pump;
 mod reaper;
 mod serve;
+mod soon;
 mod spawn;
 mod stdio;
 mod stream;
