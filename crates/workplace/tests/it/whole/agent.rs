@@ -448,11 +448,15 @@ fn an_agent_that_is_to_ask_asks_the_hub() {
     });
 }
 
-/// Whether a process runs whose command line has this in it. One that has ended has none.
+/// Whether a process of this test runs whose command line has this in it. One that has ended has
+/// none.
 fn runs(word: &str) -> bool {
+    let ours = fs::read_link("/proc/thread-self/ns/net").unwrap();
     let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     processes
-        .filter_map(|process| fs::read(process.path().join("cmdline")).ok())
+        .map(|process| process.path())
+        .filter(|process| fs::read_link(process.join("ns/net")).is_ok_and(|net| net == ours))
+        .filter_map(|process| fs::read(process.join("cmdline")).ok())
         .any(|line| String::from_utf8_lossy(&line).contains(word))
 }
 
