@@ -68,10 +68,10 @@ impl Site {
         self.git.set(workspace::settings(boot));
         // What the agent has made of its own configuration must not keep it from working again; ours
         // goes with each command.
-        phases.try_to("git", workspace::identity(self, boot)).await;
-        let cloned = phases
-            .run("workspace", workspace::bring(self, boot, phases))
-            .await?;
+        let identity = phases.try_to("git", workspace::identity(self, boot));
+        let workspace = phases.run("workspace", workspace::bring(self, boot, phases));
+        let (_, cloned) = tokio::join!(identity, workspace);
+        let cloned = cloned?;
         phases
             .say(FromRunner::CloneComplete { repos: cloned })
             .await;
