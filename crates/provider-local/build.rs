@@ -1,6 +1,6 @@
 //! Builds the small programs that this crate embeds, with the `runner` profile, in target directories
 //! of their own (so that the outer cargo's lock is not in the way, and debug and release builds
-//! share the work). `nacre-keeper` and `nacre-runner` are static; `nacre-egress` is not, because it
+//! share the work). `nacre-keeper` and `nacre-guest` are static; `nacre-egress` is not, because it
 //! resolves names as the host does, and that takes the host's C library.
 
 #![expect(
@@ -16,12 +16,14 @@ fn main() {
     let workspace = PathBuf::from(var("CARGO_MANIFEST_DIR")).join("../..");
     for path in [
         "crates/egress",
+        "crates/guest",
         "crates/keeper",
         "crates/runner",
         "crates/agent",
         "crates/workplace",
         "crates/wire",
         "crates/model",
+        "crates/relay",
         "Cargo.lock",
     ] {
         println!("cargo:rerun-if-changed={}", workspace.join(path).display());
@@ -42,7 +44,7 @@ fn main() {
     let statics = build(
         &workspace,
         &guest.join(flavour),
-        &["nacre-keeper", "nacre-runner", "nacre-workplace"],
+        &["nacre-keeper", "nacre-guest", "nacre-workplace"],
         features,
         "-Ctarget-feature=+crt-static\x1f-Crelocation-model=static",
     );
@@ -56,8 +58,7 @@ fn main() {
     let mut hash = blake3::Hasher::new();
     let programs = [
         (&statics, "nacre-keeper"),
-        (&statics, "nacre-runner"),
-        (&statics, "nacre-workplace"),
+        (&statics, "nacre-guest"),
         (&statics, "nacre-inside"),
         (&dynamic, "nacre-egress"),
     ];

@@ -3,10 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nacre_egress::http::{
-    Chunked, Form, forwarded_request, head_length, parse_request, parse_response,
-};
 use nacre_egress::target::Target;
+use nacre_egress::write::forwarded_request;
+use nacre_relay::{Chunked, Form, head_length, parse_request, parse_response};
 
 fuzz_target!(|bytes: &[u8]| {
     let whole = head_length(bytes, 0);

@@ -42,7 +42,7 @@ packages="bash caddy ca-certificates curl git jq less openssh-client procps pyth
 ! has desktop || packages="$packages fluxbox fonts-dejavu-core novnc websockify x11vnc xvfb"
 ! has editor || packages="$packages build-essential"
 ! has services || packages="$packages postgresql redis-server"
-! has tools || packages="$packages build-essential openssh-server python3-venv unzip vim-tiny wget
+! has tools || packages="$packages build-essential ffmpeg openssh-server python3-venv unzip vim-tiny wget
     xz-utils"
 # shellcheck disable=SC2086 # Words, each a package.
 $apt install $packages

@@ -30,12 +30,20 @@ const RULES: &[(&str, May)] = &[
         ]),
     ),
     ("nacre-agent", May::Use(&["nacre-model"])),
-    ("nacre-egress", May::Use(&["nacre-model", "nacre-wire"])),
+    ("nacre-relay", May::Use(&[])),
+    (
+        "nacre-egress",
+        May::Use(&["nacre-model", "nacre-relay", "nacre-wire"]),
+    ),
     ("nacre-keeper", May::Use(&["nacre-model", "nacre-wire"])),
     ("nacre-runner", May::Use(&["nacre-model", "nacre-wire"])),
     (
         "nacre-workplace",
-        May::Use(&["nacre-agent", "nacre-model", "nacre-wire"]),
+        May::Use(&["nacre-agent", "nacre-model", "nacre-relay", "nacre-wire"]),
+    ),
+    (
+        "nacre-guest",
+        May::Use(&["nacre-runner", "nacre-workplace"]),
     ),
     ("nacre-store", May::Use(&["nacre-model", "nacre-wire"])),
     ("nacre-jobs", May::Use(&["nacre-model", "nacre-store"])),

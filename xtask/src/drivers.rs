@@ -7,7 +7,7 @@ use crate::command::{command, run, run_command};
 use crate::report::{End, Report};
 
 /// Of the second runtime's, those that look at the disk: what a driver does is under both the same.
-const SUITES: &str = "(test(contract::) - test(contract::runsc::)) | test(crash::) | test(engine::) | \
+const SUITES: &str = "(test(contract::) - test(contract::runsc::)) | test(subvolume::) | test(crash::) | test(engine::) | \
     test(contract::runsc::snapshots::) | test(contract::runsc::fork::) | \
     test(contract::runsc::limits::disk_beyond_its_limit_is_not_given)";
 

@@ -24,6 +24,7 @@ const TEST: &[(&str, &str)] = &[
     ("setfattr", "attr"),
     ("mkfs.xfs", "xfsprogs"),
     ("sudo", "sudo"),
+    ("ffmpeg", "ffmpeg"),
     ("pg_ctlcluster", "postgresql"),
 ];
 

@@ -33,6 +33,8 @@ pub struct Configuration {
     pub without_tools: Vec<String>,
     /// Files that the agent reads first. Absolute paths.
     pub instructions: Vec<String>,
+    /// Folders of skills, each in a folder of its own. Absolute paths.
+    pub skills: Vec<String>,
     pub permissions: PermissionPolicy,
     pub questions: Questions,
     /// At most so much memory, where the agent can be told.

@@ -101,6 +101,12 @@ pub enum Happening {
         part: Id<Part>,
         content: Content,
     },
+    /// A picture that a tool brought: once, after the part of its call.
+    Image {
+        turn: Id<Turn>,
+        prompt: PromptId,
+        image: Image,
+    },
     /// What was shown of this part does not count.
     PartRemoved {
         turn: Id<Turn>,
@@ -204,6 +210,14 @@ pub struct Tool {
     /// The part of the call that started a subagent, when it was that subagent that called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub under: Option<Id<Part>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Image {
+    pub media_type: String,
+    /// Base 64.
+    pub data: String,
+    pub description: String,
 }
 
 /// Only ever goes forward.

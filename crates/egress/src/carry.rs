@@ -5,19 +5,17 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::{Buf as _, BytesMut};
+use bytes::BytesMut;
+use relay::{Body, Gone, HeadError, Pipe, Request, Response, Stream, Way, fill, parse_response};
+use tokio::task::coop::consume_budget;
 use tokio::time::{sleep, timeout};
 
-use crate::http::{
-    Answer, Body, Chunked, HeadError, Request, Response, forwarded_request, forwarded_response,
-    head_length, parse_response,
-};
 use crate::log::Carried;
 use crate::proxy::{Limits, wants_close};
-use crate::stream::{Pipe, Stream};
 use crate::target::Target;
+use crate::write::{Answer, forwarded_request, forwarded_response};
 
-/// What is read at once into our memory.
+/// Room for a head and for what of the body came with it.
 const PIECE: usize = 16 << 10;
 /// A client that still talks after a refusal is listened to for so long, so that it sees it.
 const LINGER: Duration = Duration::from_secs(1);
@@ -56,11 +54,6 @@ impl Side {
         };
         let _ = timeout(LINGER, linger).await;
     }
-}
-
-async fn fill(stream: &Stream, buffer: &mut BytesMut) -> io::Result<usize> {
-    buffer.reserve(PIECE);
-    stream.read(buffer).await
 }
 
 /// A request to be carried out.
@@ -116,7 +109,8 @@ pub(crate) async fn exchange(client: &mut Side, server: &mut Side, order: Order<
         pipe: &mut client.pipe,
         to,
         count: &counts.outward,
-        idle: order.limits.idle,
+        silence: order.limits.idle,
+        taking: order.limits.idle,
     };
     let inward = Way {
         from: to,
@@ -124,7 +118,8 @@ pub(crate) async fn exchange(client: &mut Side, server: &mut Side, order: Order<
         pipe: &mut server.pipe,
         to: from,
         count: &counts.inward,
-        idle: order.limits.idle,
+        silence: order.limits.idle,
+        taking: order.limits.idle,
     };
     let mut answering = pin!(answer(inward, &order));
     if !has_body {
@@ -137,7 +132,7 @@ pub(crate) async fn exchange(client: &mut Side, server: &mut Side, order: Order<
             Ok(()) => concluded(&answering.await, &order, &counts, true),
             // It may have said why it does not want the rest.
             Err(Gone::To) => concluded(&answering.await, &order, &counts, false),
-            Err(Gone::From) => Exchanged::Broken { carried: counts.carried() },
+            Err(Gone::From | Gone::Ended) => Exchanged::Broken { carried: counts.carried() },
         },
         answered = &mut answering => concluded(&answered, &order, &counts, false),
     }
@@ -216,12 +211,6 @@ enum Fault {
     Half,
 }
 
-/// Which end of a way broke.
-enum Gone {
-    From,
-    To,
-}
-
 async fn answer(way: Way<'_>, order: &Order<'_>) -> Result<Answered, Fault> {
     let mut was_told_to_wait = false;
     loop {
@@ -248,17 +237,11 @@ async fn answer(way: Way<'_>, order: &Order<'_>) -> Result<Answered, Fault> {
 }
 
 async fn next_head(server: &Stream, answers: &mut BytesMut) -> Result<usize, Fault> {
-    let mut looked_at = 0;
-    loop {
-        if let Some(length) = head_length(answers, looked_at).map_err(Fault::Head)? {
-            return Ok(length);
-        }
-        looked_at = answers.len();
-        match fill(server, answers).await {
-            Ok(1..) => {}
-            _ if looked_at == 0 => return Err(Fault::Silent),
-            _ => return Err(Fault::Head(HeadError::FirstLine)),
-        }
+    match relay::next_head(server, answers).await {
+        Ok(Some(length)) => Ok(length),
+        Ok(None) if answers.is_empty() => Err(Fault::Silent),
+        Ok(None) => Err(Fault::Head(HeadError::FirstLine)),
+        Err(error) => Err(Fault::Head(error)),
     }
 }
 
@@ -275,92 +258,6 @@ async fn give(response: &Response<'_>, way: Way<'_>, order: &Order<'_>) -> Resul
         keeps: response.keep_alive,
         framed,
     })
-}
-
-/// One direction of an exchange.
-struct Way<'a> {
-    from: &'a Stream,
-    unread: &'a mut BytesMut,
-    pipe: &'a mut Option<Pipe>,
-    to: &'a Stream,
-    count: &'a AtomicU64,
-    idle: Duration,
-}
-
-impl Way<'_> {
-    /// Carries a body after `first`, which goes together with what of the body is there already.
-    async fn carry(mut self, body: Body, first: Vec<u8>) -> Result<(), Gone> {
-        match body {
-            Body::None => self.give(&first).await,
-            Body::Length(length) => self.carry_length(length, first).await,
-            Body::Chunked => self.carry_chunks(first).await,
-            Body::UntilClose => self.carry_length(u64::MAX, first).await.or_else(|gone| {
-                // The end of the connection is the end of the body.
-                match gone {
-                    Gone::From => Ok(()),
-                    Gone::To => Err(gone),
-                }
-            }),
-        }
-    }
-
-    async fn carry_length(&mut self, length: u64, mut first: Vec<u8>) -> Result<(), Gone> {
-        let here = usize::try_from(length)
-            .unwrap_or(usize::MAX)
-            .min(self.unread.len());
-        first.extend_from_slice(&self.unread[..here]);
-        self.unread.advance(here);
-        self.give(&first).await?;
-        let mut left = length - here as u64;
-        if left == 0 {
-            return Ok(());
-        }
-        let pipe = match self.pipe.take() {
-            Some(pipe) => pipe,
-            None => Pipe::new().map_err(|_| Gone::To)?,
-        };
-        while left > 0 {
-            match timeout(self.idle, pipe.carry(self.from, self.to, left)).await {
-                Ok(Ok(0)) => return Err(Gone::From),
-                Ok(Ok(moved)) => {
-                    left -= moved;
-                    self.count.fetch_add(moved, Ordering::Relaxed);
-                }
-                Ok(Err(_)) | Err(_) => return Err(Gone::To),
-            }
-        }
-        // Only now: one that failed may still hold bytes.
-        *self.pipe = Some(pipe);
-        Ok(())
-    }
-
-    async fn carry_chunks(&mut self, mut out: Vec<u8>) -> Result<(), Gone> {
-        let mut chunked = Chunked::default();
-        loop {
-            let used = chunked.advance(self.unread).map_err(|_| Gone::From)?;
-            out.extend_from_slice(&self.unread[..used]);
-            self.unread.advance(used);
-            self.give(&out).await?;
-            if chunked.is_done() {
-                return Ok(());
-            }
-            out.clear();
-            match timeout(self.idle, fill(self.from, self.unread)).await {
-                Ok(Ok(1..)) => {}
-                _ => return Err(Gone::From),
-            }
-        }
-    }
-
-    async fn give(&mut self, bytes: &[u8]) -> Result<(), Gone> {
-        match timeout(self.idle, self.to.write_all(bytes)).await {
-            Ok(Ok(())) => {
-                self.count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-                Ok(())
-            }
-            _ => Err(Gone::To),
-        }
-    }
 }
 
 /// Carries both ways until both ends have closed, one of them breaks, or nothing passes for long.
@@ -398,6 +295,7 @@ async fn pump(
     *unread = BytesMut::new();
     let pipe = Pipe::new()?;
     loop {
+        consume_budget().await;
         match pipe.carry(from, to, u64::MAX).await? {
             0 => break,
             moved => count.fetch_add(moved, Ordering::Relaxed),

@@ -8,12 +8,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use relay::Stream;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
 use crate::policy::Policy;
 use crate::reason::Reason;
-use crate::stream::Stream;
 use crate::target::{Host, Target};
 
 /// Names have many addresses; whoever answers at none of these does not answer.

@@ -10,22 +10,21 @@
 //!                                 │         └── egress.log
 //! ```
 //!
-//! [`target`], [`policy`], [`address`] and [`http`] are pure. nacre itself uses them to check rules
+//! [`target`], [`policy`], [`address`] and [`mod@write`] are pure. nacre itself uses them to check rules
 //! and [`log`] to show what was decided.
 
 pub mod address;
 mod carry;
 mod defaults;
 mod dial;
-pub mod http;
 pub mod log;
 pub mod policy;
 mod proxy;
 mod reason;
 mod server;
-mod stream;
 pub mod target;
 mod upstream;
+pub mod write;
 
 pub use defaults::DEFAULT_RULES;
 pub use dial::Lookup;

@@ -11,17 +11,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use relay::{Form, HeadError, Request, Stream, Version, head_length, parse_request};
 use tokio::time::{Instant, timeout};
 
 use crate::carry::{self, Exchanged, Side};
 use crate::dial::{DialError, Lookup, dial, dial_upstream};
-use crate::http::{Answer, Form, HeadError, Request, Version, head_length, parse_request};
 use crate::log::{Carried, Decision, Log, Verdict};
 use crate::policy::Policy;
 use crate::reason::Reason;
-use crate::stream::Stream;
 use crate::target::{Host, Target};
 use crate::upstream::Upstream;
+use crate::write::Answer;
 
 /// How long anything may take, and how much there may be at once.
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ struct Stop {
 impl From<Reason> for Stop {
     fn from(reason: Reason) -> Self {
         let answer = match reason {
-            Reason::Target(_) => Answer::BAD_REQUEST,
+            Reason::Target(_) | Reason::NotForAProxy => Answer::BAD_REQUEST,
             Reason::Busy => Answer::BUSY,
             _ => Answer::REFUSED,
         };
@@ -110,7 +110,7 @@ impl From<DialError> for Stop {
 impl From<HeadError> for Stop {
     fn from(error: HeadError) -> Self {
         Self {
-            answer: error.answer(),
+            answer: Answer::to(error),
             code: error.code(),
             text: error.to_string(),
         }
@@ -143,7 +143,7 @@ impl Proxy {
                 Err(error) => {
                     self.note_unreadable(error);
                     return client
-                        .refuse(error.answer(), error.code(), &error.to_string())
+                        .refuse(Answer::to(error), error.code(), &error.to_string())
                         .await;
                 }
             };
@@ -156,7 +156,7 @@ impl Proxy {
                 Err(error) => {
                     self.note_unreadable(error);
                     return client
-                        .refuse(error.answer(), error.code(), &error.to_string())
+                        .refuse(Answer::to(error), error.code(), &error.to_string())
                         .await;
                 }
             }
@@ -378,6 +378,7 @@ fn target_of<'a>(request: &Request<'a>) -> Result<(Target, Option<&'a [u8]>), Re
             .map(|target| (target, Some(path)))
             .map_err(Reason::Target),
         Form::OtherScheme => Err(Reason::Scheme),
+        Form::Path(_) => Err(Reason::NotForAProxy),
     }
 }
 

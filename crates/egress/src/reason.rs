@@ -21,6 +21,8 @@ pub enum Reason {
     },
     /// The scheme of an absolute request: only `http` is carried in the clear.
     Scheme,
+    /// A path, as if we were the server.
+    NotForAProxy,
     Busy,
 }
 
@@ -89,6 +91,7 @@ impl Reason {
             Self::PortNotListed { .. } => "port-not-listed",
             Self::Address { class, .. } => class.code(),
             Self::Scheme => "scheme",
+            Self::NotForAProxy => "not-for-a-proxy",
             Self::Busy => "busy",
         }
     }
@@ -113,6 +116,10 @@ impl fmt::Display for Reason {
             Self::Scheme => write!(
                 f,
                 "only http:// is carried in the clear; for others use CONNECT"
+            ),
+            Self::NotForAProxy => write!(
+                f,
+                "this is a proxy: ask for http://host/path, or CONNECT host:port"
             ),
             Self::Busy => write!(f, "too many connections at once; try again"),
         }

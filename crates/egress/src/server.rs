@@ -2,12 +2,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use relay::Stream;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::proxy::Proxy;
-use crate::stream::Stream;
 
 /// After a write, how long records may wait to be written together.
 const WRITE_INTERVAL: Duration = Duration::from_millis(50);

@@ -90,6 +90,23 @@ pub(crate) fn remove(cgroups: &Cgroups) {
     }
 }
 
+/// The processes of a group and of those below it, as this machine counts them.
+pub(crate) fn processes(group: &str) -> impl Iterator<Item = String> {
+    let mut groups = vec![group.to_owned()];
+    std::iter::from_fn(move || {
+        let group = groups.pop()?;
+        let below = fs_err::read_dir(&group).into_iter().flatten().flatten();
+        groups.extend(below.filter_map(|entry| {
+            let is_group = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            is_group.then(|| entry.path().to_string_lossy().into_owned())
+        }));
+        let processes = fs_err::read_to_string(format!("{group}/cgroup.procs"));
+        let processes = processes.unwrap_or_default();
+        Some(processes.lines().map(str::to_owned).collect::<Vec<_>>())
+    })
+    .flatten()
+}
+
 fn events(cgroups: &Cgroups) -> io::Result<String> {
     let mut text = String::new();
     File::open(format!("{}/cgroup.events", cgroups.unified))?.read_to_string(&mut text)?;

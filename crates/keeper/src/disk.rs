@@ -6,6 +6,8 @@ use std::os::fd::AsFd as _;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 
+use crate::cgroup;
+
 /// One descriptor is held for each level; a tree deeper than this is somebody's trick, and counts
 /// as over any limit.
 const MAX_DEPTH: usize = 512;
@@ -72,22 +74,13 @@ const MAX_LOOKED_AT: usize = 1 << 20;
 pub(crate) fn held(cgroup: &str) -> u64 {
     let mut seen = BTreeSet::new();
     let mut looked_at = 0;
-    let mut groups = vec![cgroup.to_owned()];
-    while let Some(group) = groups.pop() {
-        let below = fs_err::read_dir(&group).into_iter().flatten().flatten();
-        groups.extend(below.filter_map(|entry| {
-            let is_group = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            is_group.then(|| entry.path().to_string_lossy().into_owned())
-        }));
-        let processes = fs_err::read_to_string(format!("{group}/cgroup.procs"));
-        for process in processes.unwrap_or_default().lines() {
-            for link in open_files(process).chain(mapped_files(process)) {
-                looked_at += 1;
-                if looked_at > MAX_LOOKED_AT {
-                    return u64::MAX;
-                }
-                seen.extend(nameless(&link));
+    for process in cgroup::processes(cgroup) {
+        for link in open_files(&process).chain(mapped_files(&process)) {
+            looked_at += 1;
+            if looked_at > MAX_LOOKED_AT {
+                return u64::MAX;
             }
+            seen.extend(nameless(&link));
         }
     }
     seen.iter()

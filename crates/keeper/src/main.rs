@@ -20,6 +20,7 @@ mod egress;
 mod forward;
 mod inside;
 mod launch;
+mod memory;
 mod mounts;
 mod runsc;
 mod sandbox;

@@ -17,11 +17,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use wire::Frame;
-use wire::keeper::{EGRESS_DOOR, Reply, Request};
+use wire::keeper::{EGRESS_DOOR, Reply, Request, Runtime};
 
 use crate::cgroup;
 use crate::egress::Proxy;
 use crate::forward::Forwards;
+use crate::memory::Watch;
 use crate::sandbox::{Handle, socket_in};
 
 /// Whoever talks to a keeper is a nacre process with one or two things to say.
@@ -54,6 +55,7 @@ pub(crate) struct Serving {
     proxy: Option<Proxy>,
     state: State,
     next_disk_check: Instant,
+    memory: Option<Watch>,
 }
 
 /// Whether the loop goes on.
@@ -78,6 +80,9 @@ impl Serving {
         } else {
             State::Running
         };
+        // Under gVisor all memory is that of one process, and with it the sandbox would end.
+        let is_native = handle.order.runtime == Runtime::Native;
+        let memory = is_native.then(|| Watch::new(&handle.order.cgroups));
         Self {
             handle,
             listener,
@@ -89,6 +94,7 @@ impl Serving {
             proxy: None,
             state,
             next_disk_check: Instant::now() + DISK_INTERVAL,
+            memory: memory.flatten(),
         }
     }
 
@@ -166,6 +172,10 @@ impl Serving {
         if let Some(proxy) = &self.proxy {
             proxy.poll_for(&mut fds);
         }
+        let before_memory = fds.len();
+        if let Some(memory) = &self.memory {
+            memory.poll_for(&mut fds);
+        }
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -187,6 +197,7 @@ impl Serving {
         }
         self.forwards.carry();
         self.mind_proxy();
+        self.mind_memory(ready.get(before_memory) == Some(&true));
         self.do_chores()
     }
 
@@ -200,6 +211,14 @@ impl Serving {
         }
     }
 
+    fn mind_memory(&mut self, rung: bool) {
+        let pid = self.handle.pid;
+        let minded = self.memory.as_mut().map(|memory| memory.mind(rung, pid));
+        if matches!(minded, Some(Err(_))) {
+            self.memory = None;
+        }
+    }
+
     /// A file in flight, at a door or at the proxy, sent and never received, would keep the disk
     /// mounted.
     fn let_go(&mut self) {
@@ -209,8 +228,9 @@ impl Serving {
 
     fn until_next_chore(&self) -> Duration {
         let proxy = self.proxy.as_ref().and_then(Proxy::until_next);
+        let memory = self.memory.as_ref().and_then(Watch::until_next);
         let own = self.until_next_own_chore();
-        proxy.map_or(own, |proxy| proxy.min(own))
+        [proxy, memory].into_iter().flatten().fold(own, Ord::min)
     }
 
     fn until_next_own_chore(&self) -> Duration {
@@ -332,6 +352,7 @@ impl Serving {
     fn answer(&mut self, connection: u64, request: &Request) -> Reply {
         let cgroups = &self.handle.order.cgroups;
         match request {
+            Request::Hello => Reply::Done,
             Request::Freeze => match self.state {
                 State::Held { by } if by != connection => Reply::Failed {
                     stage: "freezing".to_owned(),

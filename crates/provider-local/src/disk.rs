@@ -69,13 +69,15 @@ pub(crate) fn shares_blocks(disk: &Utf8Path) -> bool {
         || rustix::fs::statfs(disk.as_std_path()).is_ok_and(|found| found.f_type == XFS)
 }
 
-/// Puts what a disk holds, while nothing writes to it, into a layer's directory.
-pub(crate) fn capture(disk: &Utf8Path, layer: &Utf8Path) -> io::Result<()> {
+/// Puts what a disk holds, while nothing writes to it, into a layer's directory. Calls `taken` once,
+/// when it may be written to again, also if this has failed.
+pub(crate) fn capture(disk: &Utf8Path, layer: &Utf8Path, taken: impl FnOnce()) -> io::Result<()> {
     if subvolume::is_one(disk) {
-        subvolume::snapshot(disk, &layer.join("disk"))
-    } else {
-        tree::copy(&disk.join("upper"), &layer.join("fs"))
+        return subvolume::snapshot(disk, &layer.join("disk"), taken);
     }
+    let copied = tree::copy(&disk.join("upper"), &layer.join("fs"));
+    taken();
+    copied
 }
 
 /// Makes a disk that has no use any more a layer's. Done already is fine.

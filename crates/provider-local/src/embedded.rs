@@ -11,16 +11,15 @@ use crate::home::Home;
 
 const KEEPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-keeper"));
 const EGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-egress"));
-const RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-runner"));
+const GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-guest"));
 const INSIDE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-inside"));
-const WORKPLACE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nacre-workplace"));
 
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
     pub(crate) keeper: Utf8PathBuf,
     pub(crate) egress: Utf8PathBuf,
-    pub(crate) runner: Utf8PathBuf,
-    pub(crate) workplace: Utf8PathBuf,
+    /// PID 1, and the workplace that it may start.
+    pub(crate) guest: Utf8PathBuf,
     pub(crate) inside: Utf8PathBuf,
 }
 
@@ -30,29 +29,27 @@ pub(crate) fn install(home: &Home) -> Result<Programs, ProviderError> {
     let programs = Programs {
         keeper: directory.join("nacre-keeper"),
         egress: directory.join("nacre-egress"),
-        runner: directory.join("nacre-runner"),
-        workplace: directory.join("nacre-workplace"),
+        guest: directory.join("nacre-guest"),
         inside: directory.join("nacre-inside"),
     };
-    if programs.runner.exists() {
+    if programs.guest.exists() {
         return Ok(programs);
     }
-    fs::create_dir_all(&directory).doing("installing the keeper and the runner")?;
+    fs::create_dir_all(&directory).doing("installing the programs of a sandbox")?;
     // What runs inside has a mode that lets the sandbox execute it and nobody inside read it, which
-    // also keeps the kernel from letting them look into its processes. The runner is written last:
+    // also keeps the kernel from letting them look into its processes. The guest is written last:
     // it marks the rest as whole.
     for (bytes, path, mode) in [
         (KEEPER, &programs.keeper, 0o700),
         (EGRESS, &programs.egress, 0o700),
         (INSIDE, &programs.inside, 0o644),
-        (WORKPLACE, &programs.workplace, 0o711),
-        (RUNNER, &programs.runner, 0o711),
+        (GUEST, &programs.guest, 0o711),
     ] {
         let new = path.with_extension(format!("new{}", rustix::thread::gettid().as_raw_nonzero()));
         fs::write(&new, bytes)
             .and_then(|()| fs::set_permissions(&new, std::fs::Permissions::from_mode(mode)))
             .and_then(|()| fs::rename(&new, path))
-            .doing("installing the keeper and the runner")?;
+            .doing("installing the programs of a sandbox")?;
     }
     Ok(programs)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -10,12 +10,20 @@ use std::sync::Mutex;
 
 use camino::Utf8Path;
 use provider::{ProviderError, SandboxId};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use wire::Frame;
+use rustix::process::{PidfdFlags, pidfd_open};
 use wire::keeper::{Ended, Launched, Reply, Request, Start};
+use wire::{Frame, FrameError};
 
 use crate::error::{self, Doing as _};
+
+/// How long a keeper that does not answer may take to be gone.
+const DYING: Timespec = Timespec {
+    tv_sec: 10,
+    tv_nsec: 0,
+};
 
 /// Keepers that this process started: they outlive it, but while it lives it must collect them.
 #[derive(Debug, Default)]
@@ -72,12 +80,10 @@ impl Children {
     ) -> Result<Launched, ProviderError> {
         let Waiting { mut child, socket } = waiting;
         let fds: Vec<_> = network.iter().map(|fd| fd.as_fd()).collect();
-        let reply = wire::pass::send(&socket, &Frame::control(start), &fds)
-            .and_then(|()| wire::pass::receive(&socket))
+        let reply = exchange(&socket, &Frame::control(start), &fds)
             .map_err(|error| ProviderError::unavailable("starting the keeper", error));
         drop(network);
-        let launched = match reply.and_then(|received| understand(received.map(|(frame, _)| frame)))
-        {
+        let launched = match reply.and_then(|(frame, _)| understand(&frame)) {
             Ok(Reply::Launched(launched)) => Ok(launched),
             Ok(_) => Err(ProviderError::unavailable(
                 "starting the keeper",
@@ -133,13 +139,16 @@ fn pass_fail_point(command: &mut Command) {
     }
 }
 
-fn understand(frame: Option<Frame>) -> Result<Reply, ProviderError> {
-    let Some(frame) = frame else {
-        return Err(ProviderError::unavailable(
-            "talking to the keeper",
-            "it ended without an answer",
-        ));
-    };
+fn exchange(
+    socket: impl AsFd,
+    question: &Frame,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(Frame, Vec<OwnedFd>), FrameError> {
+    wire::pass::send(&socket, question, fds)?;
+    wire::pass::receive(&socket)?.ok_or(FrameError::Closed)
+}
+
+fn understand(frame: &Frame) -> Result<Reply, ProviderError> {
     match frame.message() {
         Ok(Reply::Failed { stage, message }) => Err(failure(&stage, message)),
         Ok(reply) => Ok(reply),
@@ -168,6 +177,32 @@ impl Keeper {
         connect_in(directory, "keeper.sock").map(Self)
     }
 
+    /// The living keeper of a sandbox, if it has one. One that was killed takes connections until
+    /// the kernel has taken it apart, and answers none; this waits until it is gone, since its
+    /// successor must not meet it.
+    pub(crate) fn reach(directory: &Utf8Path) -> Result<Option<Self>, ProviderError> {
+        let Ok(keeper) = Self::connect(directory) else {
+            return Ok(None);
+        };
+        let Err(silent) = keeper.exchange(&Request::Hello) else {
+            return Ok(Some(keeper));
+        };
+        let pid = rustix::net::sockopt::socket_peercred(&keeper.0)
+            .doing("asking who the keeper is")?
+            .pid;
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Err(Errno::SRCH) => return Ok(None),
+            Err(error) => return Err(error).doing("watching the keeper end"),
+            Ok(process) => {
+                let mut ended = [PollFd::new(&process, PollFlags::IN)];
+                if poll(&mut ended, Some(&DYING)).doing("watching the keeper end")? > 0 {
+                    return Ok(None);
+                }
+            }
+        }
+        Err(ProviderError::unavailable("talking to the keeper", silent))
+    }
+
     pub(crate) fn ask(&self, request: &Request) -> Result<Reply, ProviderError> {
         self.ask_for_fd(request).map(|(reply, _)| reply)
     }
@@ -176,21 +211,22 @@ impl Keeper {
         &self,
         request: &Request,
     ) -> Result<(Reply, Option<OwnedFd>), ProviderError> {
-        let received = wire::pass::send(&self.0, &Frame::control(request), &[])
-            .and_then(|()| wire::pass::receive(&self.0))
+        let (frame, fds) = self
+            .exchange(request)
             .map_err(|error| ProviderError::unavailable("talking to the keeper", error))?;
-        let (frame, fds) = received.map_or((None, Vec::new()), |(frame, fds)| (Some(frame), fds));
-        Ok((understand(frame)?, fds.into_iter().next()))
+        Ok((understand(&frame)?, fds.into_iter().next()))
+    }
+
+    fn exchange(&self, request: &Request) -> Result<(Frame, Vec<OwnedFd>), FrameError> {
+        exchange(&self.0, &Frame::control(request), &[])
     }
 
     /// `None` when the keeper was lost on the way.
     pub(crate) fn end(&self) -> Result<Option<Ended>, ProviderError> {
-        let received = wire::pass::send(&self.0, &Frame::control(&Request::End), &[])
-            .and_then(|()| wire::pass::receive(&self.0));
-        let Ok(Some((frame, _))) = received else {
+        let Ok((frame, _)) = self.exchange(&Request::End) else {
             return Ok(None);
         };
-        match understand(Some(frame))? {
+        match understand(&frame)? {
             Reply::Ended(ended) => Ok(Some(ended)),
             _ => Err(ProviderError::unavailable(
                 "ending the sandbox",

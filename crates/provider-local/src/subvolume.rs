@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::time::Duration;
 
 use camino::Utf8Path;
 
@@ -28,6 +29,8 @@ const fn read_request(number: u64, size: usize) -> u64 {
 const SNAP_CREATE: u64 = write_request(23, size_of::<Volume>());
 const SUBVOL_CREATE: u64 = write_request(24, size_of::<Volume>());
 const SNAP_DESTROY: u64 = write_request(63, size_of::<Volume>());
+const CHILDREN: u64 =
+    write_request(61, size_of::<Children>()) | read_request(61, size_of::<Children>());
 const FS_INFO: u64 = read_request(31, size_of::<FsInfo>());
 const QUOTA_CTL: u64 = write_request(40, 16) | read_request(40, 16);
 const QGROUP_LIMIT: u64 = read_request(43, size_of::<QuotaLimit>());
@@ -49,6 +52,23 @@ struct FsInfo {
     devices: u64,
     id: [u8; 16],
     rest: [u64; 124],
+}
+
+/// `btrfs_ioctl_get_subvol_rootref_args`: the subvolumes in one, from `least` on.
+#[repr(C)]
+struct Children {
+    least: u64,
+    found: [Child; 255],
+    count: u8,
+    unused: [u8; 7],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Child {
+    id: u64,
+    /// The inode of the directory that it is in.
+    directory: u64,
 }
 
 /// `btrfs_ioctl_qgroup_limit_args`.
@@ -121,13 +141,96 @@ pub(crate) fn create(path: &Utf8Path) -> io::Result<()> {
     control(parent, SUBVOL_CREATE, &mut Volume::named(name)?)
 }
 
-/// Makes `to` what `from` is at this moment, blocks shared.
-pub(crate) fn snapshot(from: &Utf8Path, to: &Utf8Path) -> io::Result<()> {
-    let (parent, name) = parent_and_name(to)?;
-    let source = File::open(from)?;
-    let mut volume = Volume::named(name)?;
+/// Makes `to` what `from` is at this moment, blocks shared. Calls `fixed` once, as soon as nothing
+/// that is done to `from` can change what `to` will be, or when it has failed: the kernel decides
+/// that early, and most of the time goes into writing everybody's changes back.
+pub(crate) fn snapshot(from: &Utf8Path, to: &Utf8Path, fixed: impl FnOnce()) -> io::Result<()> {
+    let opened = || {
+        let (parent, name) = parent_and_name(to)?;
+        io::Result::Ok((parent, File::open(from)?, Volume::named(name)?))
+    };
+    let (parent, source, mut volume) = match opened() {
+        Ok(opened) => opened,
+        Err(error) => {
+            fixed();
+            return Err(error);
+        }
+    };
     volume.fd = i64::from(source.as_raw_fd());
-    control(parent, SNAP_CREATE, &mut volume)
+    let newcomer = Newcomer::expected_in(&parent);
+    std::thread::scope(|scope| {
+        let make = || control(&parent, SNAP_CREATE, &mut volume);
+        let making = match std::thread::Builder::new().spawn_scoped(scope, make) {
+            Ok(making) => making,
+            Err(error) => {
+                fixed();
+                return Err(error);
+            }
+        };
+        while !making.is_finished() && !newcomer.as_ref().is_ok_and(Newcomer::is_there) {
+            std::thread::sleep(LOOK);
+        }
+        fixed();
+        making
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the snapshot's thread is gone")))
+    })
+}
+
+/// Between two looks whether a snapshot's content is decided.
+const LOOK: Duration = Duration::from_micros(100);
+
+/// A subvolume to be, seen by the reference to it. The kernel adds that within the commit, after it
+/// has copied the root of the source, and shows it before the commit is on the disk.
+struct Newcomer<'a> {
+    parent: &'a File,
+    directory: u64,
+    /// No older one has so high a number.
+    least: u64,
+}
+
+impl<'a> Newcomer<'a> {
+    fn expected_in(parent: &'a File) -> io::Result<Self> {
+        let directory = parent.metadata()?.ino();
+        let mut least = 0;
+        loop {
+            let (found, is_all) = children(parent, least)?;
+            least = found.last().map_or(least, |child| child.id + 1);
+            if is_all {
+                break;
+            }
+        }
+        Ok(Self {
+            parent,
+            directory,
+            least,
+        })
+    }
+
+    fn is_there(&self) -> bool {
+        children(self.parent, self.least)
+            .is_ok_and(|(found, _)| found.iter().any(|child| child.directory == self.directory))
+    }
+}
+
+/// The subvolumes in that of a directory, by number; and whether these are all.
+fn children(directory: &File, least: u64) -> io::Result<(Vec<Child>, bool)> {
+    let none = Child {
+        id: 0,
+        directory: 0,
+    };
+    let mut children = Children {
+        least,
+        found: [none; 255],
+        count: 0,
+        unused: [0; 7],
+    };
+    let is_all = match control(directory, CHILDREN, &mut children) {
+        Err(error) if error.raw_os_error() == Some(libc::EOVERFLOW) => false,
+        other => other.map(|()| true)?,
+    };
+    let count = usize::from(children.count);
+    Ok((children.found[..count].to_vec(), is_all))
 }
 
 /// Drops one, whatever it holds; the kernel frees its blocks later.
@@ -183,4 +286,52 @@ pub(crate) fn limit(path: &Utf8Path, bytes: u64) -> io::Result<()> {
         reserved: [0; 2],
     };
     control(File::open(path)?, QGROUP_LIMIT, &mut limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only where temporary files lie on btrfs: `cargo xtask test` runs it there.
+    #[test]
+    #[expect(clippy::print_stderr, reason = "a test that proves nothing says so")]
+    fn what_is_done_once_a_snapshot_is_fixed_is_not_in_it() {
+        let temporary = camino_tempfile::tempdir().unwrap();
+        let place = temporary.path();
+        if !possible(place) {
+            eprintln!("skipped: temporary files are not on btrfs");
+            return;
+        }
+        let source = place.join("source");
+        create(&source).unwrap();
+        for round in 0..40 {
+            let text = format!("before {round}");
+            fs_err::write(source.join("changed"), &text).unwrap();
+            let layer = place.join(round.to_string());
+            fs_err::create_dir(&layer).unwrap();
+            let to = layer.join("disk");
+            let mut calls = 0;
+            snapshot(&source, &to, || {
+                calls += 1;
+                fs_err::write(source.join(format!("new {round}")), "after").unwrap();
+                fs_err::write(source.join("changed"), "after").unwrap();
+            })
+            .unwrap();
+            assert_eq!(calls, 1);
+            assert_eq!(fs_err::read_to_string(to.join("changed")).unwrap(), text);
+            assert!(!to.join(format!("new {round}")).exists());
+            destroy(File::open(&layer).unwrap(), OsStr::new("disk")).unwrap();
+        }
+        destroy(File::open(place).unwrap(), OsStr::new("source")).unwrap();
+    }
+
+    #[test]
+    fn a_snapshot_that_cannot_be_made_is_over_at_once() {
+        let mut calls = 0;
+        let made = snapshot("/nowhere/source".into(), "/nowhere/to".into(), || {
+            calls += 1;
+        });
+        assert!(made.is_err());
+        assert_eq!(calls, 1);
+    }
 }

@@ -84,7 +84,13 @@ fn read_config(file: OwnedFd) -> Result<Config, StartError> {
         .take(MAX_CONTROL as u64)
         .read_to_end(&mut text)
         .map_err(StartError::Config)?;
-    serde_json::from_slice(&text).map_err(StartError::Malformed)
+    let mut config: Config = serde_json::from_slice(&text).map_err(StartError::Malformed)?;
+    if config.workplace.is_some() {
+        // First: whoever gives one of their own means it.
+        let display = ("DISPLAY".into(), wire::workplace::DISPLAY.into());
+        config.env.insert(0, display);
+    }
+    Ok(config)
 }
 
 fn is_cgroup(fd: &OwnedFd) -> bool {

@@ -187,20 +187,30 @@ async fn steady(store: &Store) -> Result<()> {
             let mut times = Vec::new();
             for number in 1..=100 {
                 ticks.tick().await;
-                let write = write(fence, number, 1)?;
-                let start = Instant::now();
-                store.append(write).await?;
-                times.push(start.elapsed());
+                times.push(one(&store, fence, number).await?);
             }
             anyhow::Ok(times)
         });
     }
+    let times = all(tasks).await?;
+    report("1,000 events/s over 100 sessions", times);
+    Ok(())
+}
+
+/// How long one event takes to be committed.
+async fn one(store: &Store, fence: Fence, number: u64) -> Result<Duration> {
+    let write = write(fence, number, 1)?;
+    let start = Instant::now();
+    store.append(write).await?;
+    Ok(start.elapsed())
+}
+
+async fn all(mut tasks: JoinSet<Result<Vec<Duration>>>) -> Result<Vec<Duration>> {
     let mut times = Vec::new();
     while let Some(ended) = tasks.join_next().await {
         times.extend(ended??);
     }
-    report("1,000 events/s over 100 sessions", times);
-    Ok(())
+    Ok(times)
 }
 
 /// As much as goes through, from a hundred sessions.
@@ -217,18 +227,12 @@ async fn flood(store: &Store) -> Result<()> {
         tasks.spawn(async move {
             let mut times = Vec::new();
             for number in 1..=100 {
-                let write = write(fence, number, 1)?;
-                let start = Instant::now();
-                store.append(write).await?;
-                times.push(start.elapsed());
+                times.push(one(&store, fence, number).await?);
             }
             anyhow::Ok(times)
         });
     }
-    let mut times = Vec::new();
-    while let Some(ended) = tasks.join_next().await {
-        times.extend(ended??);
-    }
+    let times = all(tasks).await?;
     let rate = times.len() * 1000 / usize::try_from(start.elapsed().as_millis())?.max(1);
     report(&format!("{rate} events/s at most"), times);
     Ok(())

@@ -6,8 +6,8 @@
 //! task, and each is answered after its commit.
 //!
 //! ```no_run
-//! # async fn example(session: nacre_model::Id<nacre_model::Session>) -> Result<(), Box<dyn std::error::Error>> {
-//! use nacre_model::{Clock, SignedDuration, SystemClock};
+//! # async fn example(session: model::Id<model::Session>) -> Result<(), Box<dyn std::error::Error>> {
+//! use model::{Clock, SignedDuration, SystemClock};
 //! use nacre_store::{Config, NewEvent, Store, Write};
 //!
 //! let store = Store::open(&Config::new("sqlite:/var/lib/nacre/nacre.db".parse()?)).await?;

@@ -5,6 +5,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{PgPool, SqlitePool};
+use tokio::time::{Instant, sleep};
 
 use crate::connection::Connection;
 use crate::{dialect, migrate};
@@ -120,7 +121,7 @@ pub(crate) enum Database {
 pub(crate) async fn open(config: &Config) -> Result<Database, OpenError> {
     let address = match &config.location {
         Location::File(path) => {
-            let opened = open_file(path, config).await;
+            let opened = open_file_in_turn(path, config).await;
             return opened.map_err(|error| explain(path, config, error));
         }
         Location::Server(address) => address,
@@ -202,6 +203,23 @@ async fn migrate_server(pool: &PgPool) -> Result<i64, sqlx::Error> {
     let found = migrate::run(&mut Connection::Postgres(&mut tx)).await?;
     tx.commit().await?;
     Ok(found)
+}
+
+/// Whoever opens it first makes it a file with a log beside it, and SQLite lets nobody wait for that.
+async fn open_file_in_turn(path: &Utf8Path, config: &Config) -> Result<Database, FileError> {
+    const BREATH: Duration = Duration::from_millis(20);
+    let deadline = Instant::now() + config.busy_timeout;
+    loop {
+        match open_file(path, config).await {
+            Err(FileError::Sqlite(error))
+                if error.as_database_error().is_some_and(dialect::is_busy)
+                    && Instant::now() < deadline =>
+            {
+                sleep(BREATH).await;
+            }
+            opened => return opened,
+        }
+    }
 }
 
 fn explain(path: &Utf8Path, config: &Config, error: FileError) -> OpenError {

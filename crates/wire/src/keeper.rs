@@ -155,6 +155,8 @@ pub struct Forward {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
+    /// Whether it lives: a connection that was made is no sign of it.
+    Hello,
     /// Stays frozen after this connection is gone only if [`Request::Keep`] came before.
     Freeze,
     Keep,

@@ -24,6 +24,9 @@ pub const TOOLS_PORT: u16 = 4001;
 pub const MODEL_PORT: u16 = 4002;
 pub const GIT_PORT: u16 = 4003;
 
+/// The desktop's screen, in everybody's environment.
+pub const DISPLAY: &str = ":99";
+
 /// No tunnel leads to these.
 pub const OUR_PORTS: [u16; 11] = [
     GATEWAY_PORT,

@@ -1,9 +1,11 @@
 //! A command that is run to its end for its output.
 
+use std::convert::Infallible;
+
 use wire::Raw;
 use wire::guest::{Exec, FailedKind};
 
-use crate::hands::{Hands, HandsError, Said};
+use crate::hands::{Hands, HandsError, Output, Running, Said};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
@@ -25,18 +27,49 @@ pub async fn run(hands: &Hands, exec: Exec, limit: usize) -> Result<Outcome, Han
     run_with(hands, exec, limit, |_| ()).await
 }
 
+/// As [`run`], for a command that reads.
+pub async fn run_fed(
+    hands: &Hands,
+    exec: Exec,
+    food: &[u8],
+    limit: usize,
+) -> Result<Outcome, HandsError> {
+    let Running {
+        output, mut input, ..
+    } = hands.exec(exec).await?;
+    // One that wants no more is not done yet: only its end counts.
+    let feeding = async {
+        let _ = input.write(food).await;
+        let _ = input.end().await;
+        std::future::pending::<Infallible>().await
+    };
+    tokio::select! {
+        outcome = collect(output, limit, |_| ()) => outcome,
+        never = feeding => match never {},
+    }
+}
+
 /// As [`run`], and shows what it writes to standard error as it comes.
 pub async fn run_with(
     hands: &Hands,
     exec: Exec,
     limit: usize,
-    mut complaint: impl FnMut(&[u8]),
+    complaint: impl FnMut(&[u8]),
 ) -> Result<Outcome, HandsError> {
     let mut running = hands.exec(exec).await?;
     let _ = running.input.end().await;
+    // Its input is held until the end: a command whose connection is half closed is ended.
+    collect(running.output, limit, complaint).await
+}
+
+async fn collect(
+    mut output: Output,
+    limit: usize,
+    mut complaint: impl FnMut(&[u8]),
+) -> Result<Outcome, HandsError> {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
-        match running.output.next().await? {
+        match output.next().await? {
             Said::Stdout(bytes) => {
                 let room = limit - stdout.len();
                 stdout.extend_from_slice(&bytes[..bytes.len().min(room)]);

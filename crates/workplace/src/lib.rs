@@ -33,6 +33,7 @@ pub mod office;
 pub mod own_log;
 pub mod place;
 pub mod ports;
+pub mod program;
 mod reports;
 pub mod serve;
 pub mod services;

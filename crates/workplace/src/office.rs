@@ -60,10 +60,10 @@ impl Office {
         tasks: &mut JoinSet<()>,
     ) -> Self {
         let link = reports.link.clone();
-        let (speech, contexts) = (
-            Arc::new(Speech::new(site.model_token.clone())),
-            Contexts::default(),
-        );
+        let ears = site.hands.again().ok();
+        let ears = ears.map(|hands| (hands, site.place.user.clone()));
+        let speech = Arc::new(Speech::new(site.model_token.clone(), ears));
+        let contexts = Contexts::default();
         let (configurations, wanted) = watch::channel(None);
         let (state, agent) = watch::channel(State::Starting);
         let (connect, connected) = mpsc::channel(1);

@@ -79,6 +79,7 @@ fn settings(configuration: &Configuration) -> Value {
         "provider": providers(&configuration.providers),
         "permission": permission(configuration),
         "instructions": configuration.instructions,
+        "skills": { "paths": configuration.skills },
         "share": "disabled",
         "autoupdate": false,
     });
@@ -359,6 +360,7 @@ mod tests {
             }),
             without_tools: vec!["webfetch".to_owned()],
             instructions: vec!["/workspace/AGENTS.md".to_owned()],
+            skills: vec!["/opt/skills".to_owned()],
             permissions: PermissionPolicy::Allow,
             questions: Questions::Never,
             memory_cap: Some(512 << 20),

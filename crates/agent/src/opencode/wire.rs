@@ -211,6 +211,19 @@ pub(super) struct ToolState {
     pub(super) error: Option<String>,
     #[serde(default)]
     pub(super) metadata: Value,
+    #[serde(default)]
+    pub(super) title: Option<String>,
+    #[serde(default)]
+    pub(super) attachments: Vec<File>,
+}
+
+/// What a tool brought along with its words.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct File {
+    #[serde(default)]
+    pub(super) mime: String,
+    #[serde(default)]
+    pub(super) url: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

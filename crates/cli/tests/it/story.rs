@@ -9,7 +9,7 @@ use provider::{
 };
 use provider_local::{Config, Local};
 use testkit::hub::{Carrier, Hub, Way};
-use testkit::model::ScriptedModel;
+use testkit::model::{RequestLog, ScriptedModel};
 use tokio::task::JoinSet;
 use wire::link::{
     AgentConfig, AgentStatus, Boot, CustomProvider, FromHub, FromRunner, Model, PhaseState, Prompt,
@@ -48,6 +48,25 @@ impl<'a> Story<'a> {
         let local = Local::open(&Config::at(based.nacre.home.path())).unwrap();
         let spec = with(spec(Origin::Snapshot(based.base.clone()), 1, forwards));
         Self::of(based, local, Hub::new(SESSION, 1), &spec).await
+    }
+
+    /// On a repository, with a model that does as its prompt says: how it is to boot, and what the
+    /// model is asked.
+    pub(crate) async fn on(based: &'a Based, repository: &Repository) -> (Self, Boot, RequestLog) {
+        let model = ScriptedModel::listen(0).await.unwrap();
+        let (address, requests) = (model.address().unwrap(), model.requests());
+        let mut story = Self::begin(based, &[(MODEL_PORT, address), repository.forward()]).await;
+        story.tasks.spawn(async move {
+            let _ = model.run().await;
+        });
+        let boot = Boot {
+            repos: vec![Repo {
+                url: format!("http://127.0.0.1:{}/pearl.git", repository.port),
+                ..Repo::default()
+            }],
+            ..boot()
+        };
+        (story, boot, requests)
     }
 
     /// The next sandbox of the same session.
@@ -129,17 +148,11 @@ impl<'a> Story<'a> {
     /// Sends a prompt and waits for its end.
     pub(crate) async fn prompt(&self, id: &str, content: &str, chain: &[&str]) -> FromRunner {
         self.hub.say(FromHub::Prompt(Box::new(Prompt {
-            id: id.to_owned(),
-            content: content.to_owned(),
             chain: chain.iter().map(|model| (*model).to_owned()).collect(),
-            channel: "web:default".to_owned(),
-            attachments: Vec::new(),
-            reply_channel: None,
             agent_session: self.conversation(),
-            author: None,
-            context: None,
+            ..Prompt::new(id, content)
         })));
-        self.heard(&format!("the end of {id}"), |frame| ends(frame, id))
+        self.heard(&format!("the end of {id}"), |frame| frame.ends(id))
             .await
     }
 
@@ -234,16 +247,6 @@ fn spec(origin: Origin, generation: u64, forwards: &[(u16, SocketAddr)]) -> Sand
     }
 }
 
-pub(crate) fn ends(frame: &FromRunner, id: &str) -> bool {
-    match frame {
-        FromRunner::Complete { prompt_id, .. } | FromRunner::Canceled { prompt_id, .. } => {
-            prompt_id == id
-        }
-        FromRunner::Error(error) => error.prompt_id.as_deref() == Some(id),
-        _ => false,
-    }
-}
-
 pub(crate) fn boot() -> Boot {
     let model = |id: &str| Model {
         id: id.to_owned(),
@@ -272,7 +275,7 @@ async fn a_bare_workspace_boots_to_a_ready_agent() {
     let Some(based) = Based::slim() else { return };
     let mut story = Story::begin(&based, &[]).await;
     story.boot(boot()).await;
-    let phases: Vec<(String, PhaseState)> = story.hub.look(|ledger| {
+    let mut phases: Vec<(String, PhaseState)> = story.hub.look(|ledger| {
         ledger
             .bodies()
             .filter_map(|body| match body {
@@ -284,6 +287,8 @@ async fn a_bare_workspace_boots_to_a_ready_agent() {
             .take(5)
             .collect()
     });
+    // The first two go on side by side.
+    phases[..2].sort_by(|one, other| one.0.cmp(&other.0));
     let essential = ["git", "workspace", "freshness", "content", "agent"];
     assert_eq!(
         phases,
@@ -297,20 +302,8 @@ async fn a_bare_workspace_boots_to_a_ready_agent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_works_on_a_repository_and_goes_on_from_a_snapshot() {
     let Some(based) = Based::slim() else { return };
-    let model = ScriptedModel::listen(0).await.unwrap();
-    let (address, requests) = (model.address().unwrap(), model.requests());
     let repository = Repository::serve();
-    let mut story = Story::begin(&based, &[(MODEL_PORT, address), repository.forward()]).await;
-    story.tasks.spawn(async move {
-        let _ = model.run().await;
-    });
-    let boot = Boot {
-        repos: vec![Repo {
-            url: format!("http://127.0.0.1:{}/pearl.git", repository.port),
-            ..Repo::default()
-        }],
-        ..boot()
-    };
+    let (mut story, boot, requests) = Story::on(&based, &repository).await;
     story.boot(boot.clone()).await;
 
     // It edits and runs.

@@ -1,10 +1,9 @@
 //! The table of moves, state by event.
 
-use super::moves::after;
 use super::{
-    Boot, Degraded, Effect, Event, Fault, FaultCode, Generation, Held, Leaving, Lifecycle,
-    Migrating, PauseReason, Paused, Place, Refused, Rest, Resting, Running, Starting, State, Step,
-    StopReason, Stopped, Suspended, Way,
+    Boot, Effect, Event, Fault, FaultCode, Generation, Held, Leaving, Lifecycle, Migrating,
+    PauseReason, Paused, Place, Refused, Rest, Resting, Running, Starting, State, Step, StopReason,
+    Stopped, Suspended, Way,
 };
 use crate::{Origin, SnapshotId, Timestamp};
 
@@ -134,7 +133,7 @@ impl Lifecycle {
                     },
                 held,
             }) if ours == generation => match way {
-                Way::Wake => self.wake_failed(generation, held, fault, at),
+                Way::Wake => self.wake_failed(held, fault, at),
                 Way::New { .. } => self.new_one_failed(generation, held, fault, at),
             },
             State::Migrating(migrating)
@@ -145,64 +144,6 @@ impl Lifecycle {
             }
             _ => self.ending_strangers(generation),
         }
-    }
-
-    /// It may be half awake: its memory is given up, its disk is not.
-    fn wake_failed(
-        self,
-        generation: Generation,
-        held: Held,
-        fault: Fault,
-        at: Timestamp,
-    ) -> (Self, Vec<Effect>) {
-        let held = match held {
-            Held::InPlace { place, last, .. } => Held::InPlace {
-                place,
-                last,
-                storing_until: Some(after(at)),
-            },
-            other => other,
-        };
-        let paused = Paused {
-            reason: PauseReason::StartFailed,
-            resting: Resting {
-                held,
-                since: at,
-                fault: Some(fault),
-                degraded: None,
-            },
-        };
-        self.at(State::Paused(paused), vec![Effect::End { generation }])
-    }
-
-    fn new_one_failed(
-        self,
-        generation: Generation,
-        held: Held,
-        fault: Fault,
-        at: Timestamp,
-    ) -> (Self, Vec<Effect>) {
-        let effects = vec![Effect::Discard { generation }];
-        let Held::Stored { snapshot } = &held else {
-            let boot = Boot::Failed { fault, at };
-            return self.at(State::Starting(Starting { held, boot }), effects);
-        };
-        // What was kept stays named: whoever consents to the loss has seen what it was.
-        let degraded = (fault.code == FaultCode::OriginGone).then(|| Degraded {
-            kept: None,
-            lost: format!("the disk of {snapshot}: {}", fault.message),
-            since: at,
-        });
-        let paused = Paused {
-            reason: PauseReason::StartFailed,
-            resting: Resting {
-                held,
-                since: at,
-                fault: Some(fault),
-                degraded,
-            },
-        };
-        self.at(State::Paused(paused), effects)
     }
 
     fn rest(self, to: Rest, at: Timestamp, until: Timestamp) -> Moved {
@@ -243,12 +184,7 @@ impl Lifecycle {
                     }],
                     _ => Vec::new(),
                 };
-                let resting = Resting {
-                    held: starting.held,
-                    since: at,
-                    fault: None,
-                    degraded: None,
-                };
+                let resting = Resting::on(starting.held, at);
                 Ok(self.suspended(reason, resting, discarded, at))
             }
             (State::Starting(_), Rest::Paused(_)) => Err(Refused::NotRunning),
@@ -285,13 +221,7 @@ impl Lifecycle {
             },
         };
         let to = leaving.to;
-        let resting = Resting {
-            held,
-            since: at,
-            fault: None,
-            degraded: None,
-        };
-        self.resting(to, resting, at)
+        self.resting(to, Resting::on(held, at), at)
     }
 
     fn rest_failed(self, generation: Generation) -> (Self, Vec<Effect>) {

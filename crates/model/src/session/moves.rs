@@ -1,8 +1,9 @@
 //! What several events end in.
 
 use super::{
-    Boot, Degraded, Effect, Generation, Held, Lifecycle, Migrating, PauseReason, Paused, Place,
-    Rest, Resting, Running, Starting, State, StopReason, Stopped, SuspendReason, Suspended, Way,
+    Boot, Degraded, Effect, Fault, FaultCode, Generation, Held, Lifecycle, Migrating, PauseReason,
+    Paused, Place, Rest, Resting, Running, Starting, State, StopReason, Stopped, SuspendReason,
+    Suspended, Way,
 };
 use crate::{Origin, SignedDuration, SnapshotId, Timestamp};
 
@@ -80,6 +81,52 @@ impl Lifecycle {
         self.at(State::Running(running), effects)
     }
 
+    /// It may be half awake: its memory is given up, its disk is not.
+    pub(super) fn wake_failed(
+        self,
+        held: Held,
+        fault: Fault,
+        at: Timestamp,
+    ) -> (Self, Vec<Effect>) {
+        let mut resting = Resting {
+            fault: Some(fault),
+            ..Resting::on(held, at)
+        };
+        let effects = resting.store_again(at);
+        self.start_failed(resting, effects)
+    }
+
+    pub(super) fn new_one_failed(
+        self,
+        generation: Generation,
+        held: Held,
+        fault: Fault,
+        at: Timestamp,
+    ) -> (Self, Vec<Effect>) {
+        let effects = vec![Effect::Discard { generation }];
+        let Held::Stored { snapshot } = &held else {
+            let boot = Boot::Failed { fault, at };
+            return self.at(State::Starting(Starting { held, boot }), effects);
+        };
+        // What was kept stays named: whoever consents to the loss has seen what it was.
+        let degraded = (fault.code == FaultCode::OriginGone).then(|| Degraded {
+            kept: None,
+            lost: format!("the disk of {snapshot}: {}", fault.message),
+            since: at,
+        });
+        let resting = Resting {
+            fault: Some(fault),
+            degraded,
+            ..Resting::on(held, at)
+        };
+        self.start_failed(resting, effects)
+    }
+
+    fn start_failed(self, resting: Resting, effects: Vec<Effect>) -> (Self, Vec<Effect>) {
+        let reason = PauseReason::StartFailed;
+        self.at(State::Paused(Paused { reason, resting }), effects)
+    }
+
     /// A migration that did not come about: the old one goes on.
     pub(super) fn stay(self, migrating: Migrating) -> (Self, Vec<Effect>) {
         // One that was never made is discarded easily.
@@ -134,18 +181,22 @@ impl Lifecycle {
             Rest::Paused(_) => Rest::Paused(PauseReason::Recovered),
             suspended @ Rest::Suspended(_) => suspended,
         };
-        let mut resting = Resting {
-            held: Held::stored(last),
-            since: at,
-            fault: None,
-            degraded: None,
-        };
+        let mut resting = Resting::on(Held::stored(last), at);
         resting.settle(recovered, at);
         self.resting(to, resting, at)
     }
 }
 
 impl Resting {
+    pub(super) fn on(held: Held, since: Timestamp) -> Self {
+        Self {
+            held,
+            since,
+            fault: None,
+            degraded: None,
+        }
+    }
+
     /// What is held from now on, its sandbox being gone.
     pub(super) fn settle(&mut self, sealed: Option<SnapshotId>, at: Timestamp) {
         if let Some(snapshot) = sealed {
@@ -180,6 +231,6 @@ impl Resting {
     }
 }
 
-pub(super) fn after(at: Timestamp) -> Timestamp {
+fn after(at: Timestamp) -> Timestamp {
     at.checked_add(STORING).unwrap_or(Timestamp::MAX)
 }

@@ -161,8 +161,8 @@ impl Engine {
                 .collect(),
             disk: directory.join("disk").into_string(),
             apart: disk::apart(&directory.join("disk")),
-            runner: self.programs.runner.to_string(),
-            workplace: self.programs.workplace.to_string(),
+            runner: self.programs.guest.to_string(),
+            workplace: self.programs.guest.to_string(),
             inside: record
                 .workplace
                 .as_ref()
@@ -231,7 +231,7 @@ impl Engine {
     /// A connection to the keeper of a living sandbox, which gets a new one if its own is gone.
     pub(crate) fn keeper(&self, record: &Record) -> Result<Keeper, ProviderError> {
         let directory = self.home.sandbox(record.id);
-        if let Ok(keeper) = Keeper::connect(&directory) {
+        if let Some(keeper) = Keeper::reach(&directory)? {
             return Ok(keeper);
         }
         if process(&self.home, record.id).is_none() {

@@ -5,9 +5,9 @@ use model::{Id, Snapshot, SnapshotId};
 use provider::{ProviderError, Receipt, SandboxId, SandboxState};
 use wire::keeper::Request;
 
-use super::Engine;
 use super::pause::not_running;
 use super::stop::receipt_of;
+use super::{Engine, Keeper};
 use crate::error::Doing as _;
 use crate::home::Lock;
 use crate::intent::Intent;
@@ -112,18 +112,15 @@ impl Engine {
             self.freeze(&record, keeper)?;
         }
         model::failpoint::hit("snapshot.frozen");
-        let copied = disk::capture(&disk, &place).doing("copying the disk");
-        model::failpoint::hit("snapshot.copied");
-        let mut frozen_ms = 0.0;
-        if let Some(keeper) = keeper {
-            if keeper.ask(&Request::Thaw).is_err() {
-                // Killed while it held the sandbox, which therefore still stood still; a new one
-                // lets it go on.
-                self.keeper(&record)?;
+        let mut thawed = Ok(0.0);
+        let copied = disk::capture(&disk, &place, || {
+            model::failpoint::hit("snapshot.copied");
+            if let Some(keeper) = keeper {
+                thawed = self.let_go(&record, &keeper).map(|()| millis(frozen));
             }
-            frozen_ms = millis(frozen);
-        }
-        copied?;
+        });
+        let frozen_ms = thawed?;
+        copied.doing("copying the disk")?;
         model::failpoint::hit("snapshot.thawed");
         layer::seal(&self.home, layer, &*self.clock)?;
         model::failpoint::hit("snapshot.sealed");
@@ -132,6 +129,15 @@ impl Engine {
             frozen_ms,
             _lock: lock,
         })
+    }
+
+    fn let_go(&self, record: &Record, keeper: &Keeper) -> Result<(), ProviderError> {
+        if keeper.ask(&Request::Thaw).is_err() {
+            // Killed while it held the sandbox, which therefore still stood still; a new one lets
+            // it go on.
+            self.keeper(record)?;
+        }
+        Ok(())
     }
 
     /// Writes back until little is left to write. A commit takes along what everybody on the file

@@ -9,6 +9,7 @@ use provider::{
     ExecSpec, Forward, Kept, Origin, Provider as _, ProviderError, SandboxId, SandboxSpec,
     SandboxState,
 };
+use rustix::process::{Signal, kill_process};
 
 use crate::home::TestHome;
 
@@ -278,27 +279,48 @@ async fn a_file_that_is_deleted_but_open_counts_against_the_disk_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_keeper_that_dies_with_a_question_in_its_ear_is_replaced() {
+    let home = TestHome::new("dying-keeper");
+    let local = home.open();
+    let id = bare(&local).await;
+    let first = home.keeper(id);
+    // As one that was killed and is not yet taken apart: it can be connected to, and is silent.
+    kill_process(first, Signal::STOP).expect("it is there");
+    // What nobody accepted yet has no inode.
+    let is_asked = || {
+        let sockets = fs_err::read_to_string("/proc/net/unix").expect("a list");
+        sockets
+            .lines()
+            .filter(|line| line.ends_with("/keeper.sock"))
+            .any(|line| line.split_whitespace().nth(6) == Some("0"))
+    };
+    let killing = async {
+        while !is_asked() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        kill_process(first, Signal::KILL).expect("it is there");
+    };
+    let (door, ()) = tokio::join!(local.serve(id, "bell"), killing);
+    door.expect("a new keeper opens it");
+    assert_ne!(home.keeper(id), first);
+    home.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_door_is_found_again_by_a_new_keeper() {
     let home = TestHome::new("door-keeper");
     let local = home.open();
     let id = bare(&local).await;
     drop(local.serve(id, "bell").await.expect("a door"));
-    let keeper = || -> i32 {
-        let path = home.path.join(format!("sandboxes/{id}/keeper.json"));
-        let json: serde_json::Value =
-            serde_json::from_str(&fs_err::read_to_string(path).unwrap()).unwrap();
-        i32::try_from(json["keeper"].as_i64().unwrap()).unwrap()
-    };
-    let first = keeper();
-    let pid = rustix::process::Pid::from_raw(first).unwrap();
+    let first = home.keeper(id);
     let flags = rustix::process::PidfdFlags::empty();
-    let killed = rustix::process::pidfd_open(pid, flags).unwrap();
+    let killed = rustix::process::pidfd_open(first, flags).unwrap();
     rustix::process::pidfd_send_signal(&killed, rustix::process::Signal::KILL).unwrap();
     let gone = rustix::event::PollFd::new(&killed, rustix::event::PollFlags::IN);
     rustix::event::poll(&mut [gone], None).unwrap();
     let mut door = local.serve(id, "bell").await.expect("the door again");
     local.serve(id, "other").await.expect("a new door");
-    assert_ne!(keeper(), first);
+    assert_ne!(home.keeper(id), first);
     let knock = local
         .exec(
             id,

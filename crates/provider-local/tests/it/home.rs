@@ -2,7 +2,8 @@
 
 use camino::Utf8PathBuf;
 use nacre_provider_local::{Config, Local};
-use provider::Provider as _;
+use provider::{Provider as _, SandboxId};
+use rustix::process::Pid;
 
 #[derive(Debug)]
 pub(crate) struct TestHome {
@@ -24,6 +25,14 @@ impl TestHome {
 
     pub(crate) fn open(&self) -> Local {
         Local::open(&Config::at(self.path.clone())).expect("the home opens")
+    }
+
+    pub(crate) fn keeper(&self, id: SandboxId) -> Pid {
+        let path = self.path.join(format!("sandboxes/{id}/keeper.json"));
+        let text = fs_err::read_to_string(path).expect("it has a keeper");
+        let running: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+        let keeper = running["keeper"].as_i64().expect("a number");
+        Pid::from_raw(i32::try_from(keeper).expect("a process id")).expect("a process id")
     }
 
     pub(crate) async fn clear(&self) {

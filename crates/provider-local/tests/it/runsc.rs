@@ -8,6 +8,7 @@ use nacre_provider_local::{Config, Local};
 use provider::{
     ExecSpec, Isolation, Kept, Origin, Provider as _, Runtime, SandboxId, SandboxSpec, SandboxState,
 };
+use rustix::process::{Signal, kill_process};
 
 use crate::engine::{sh, until};
 use crate::home::TestHome;
@@ -22,16 +23,6 @@ fn spec(origin: Origin) -> SandboxSpec {
 async fn bare(local: &Local) -> SandboxId {
     let made = local.create(&spec(Origin::Bare)).await;
     made.expect("a sandbox").id
-}
-
-fn kill_keeper(home: &TestHome, id: SandboxId) {
-    let path = home.path.join(format!("sandboxes/{id}/keeper.json"));
-    let text = fs_err::read_to_string(path).expect("it has a keeper");
-    let running: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
-    let keeper = running["keeper"].as_i64().expect("a number");
-    let keeper = i32::try_from(keeper).expect("a process id");
-    let keeper = rustix::process::Pid::from_raw(keeper).expect("a process id");
-    rustix::process::kill_process(keeper, rustix::process::Signal::KILL).expect("it is there");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -81,7 +72,7 @@ async fn a_gvisor_sandbox_outlives_its_keeper_and_gets_another() {
     let home = TestHome::new("runsc-keeper");
     let local = home.open();
     let id = bare(&local).await;
-    kill_keeper(&home, id);
+    kill_process(home.keeper(id), Signal::KILL).expect("it is there");
     assert_eq!(sh(&local, id, "echo on").await, "on");
     let mut door = local
         .serve(id, "bell")

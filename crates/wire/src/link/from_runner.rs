@@ -481,6 +481,17 @@ pub enum PhaseState {
 }
 
 impl FromRunner {
+    /// Whether a prompt ends with it, well or not.
+    pub fn ends(&self, prompt: &str) -> bool {
+        match self {
+            Self::Complete { prompt_id, .. } | Self::Canceled { prompt_id, .. } => {
+                prompt_id == prompt
+            }
+            Self::Error(error) => error.prompt_id.as_deref() == Some(prompt),
+            _ => false,
+        }
+    }
+
     /// Whether it is kept until the hub has it. The rest is either said again in another way, or
     /// about the connection it is said on.
     pub fn is_kept(&self) -> bool {

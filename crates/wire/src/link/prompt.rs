@@ -29,6 +29,21 @@ pub struct Prompt {
 }
 
 impl Prompt {
+    /// Words alone, on the channel that there is always.
+    pub fn new(id: impl Into<String>, content: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            content: content.into(),
+            chain: Vec::new(),
+            attachments: Vec::new(),
+            channel: default_channel(),
+            reply_channel: None,
+            agent_session: None,
+            author: None,
+            context: None,
+        }
+    }
+
     /// Its attachments have to go by reference: the frame would be too long with them.
     pub fn is_too_long_inline(&self) -> bool {
         super::write(self).len() > super::MAX_INLINE

@@ -1,6 +1,8 @@
-//! What the agent is given to read: the repositories it works on, personas, instructions. All of it
-//! lies outside the workspace and is written anew each time, so that what is gone is gone.
+//! What the agent is given to read: the repositories it works on, personas, instructions, and skills,
+//! which it reads when it needs them. All of it lies outside the workspace and is written anew each
+//! time, so that what is gone is gone.
 
+use serde_json::json;
 use wire::link::{Boot, Skill};
 
 use super::Site;
@@ -15,6 +17,8 @@ const LONGEST: usize = 1 << 20;
 pub(super) struct Written {
     /// In the order in which they are to be read.
     pub(super) paths: Vec<String>,
+    /// Where skills are.
+    pub(super) skills: Vec<String>,
     pub(super) wrong: Vec<String>,
 }
 
@@ -44,20 +48,63 @@ async fn write_ours(site: &Site, boot: &Boot, written: &mut Written) -> Result<(
         done.map_err(|error| error.to_string())?;
         written.paths.push(place.join(name).into_string());
     }
-    for skill in &boot.content.skills {
+    write_skills(site, boot, written).await
+}
+
+/// Ours first: one of the same name takes its place.
+async fn write_skills(site: &Site, boot: &Boot, written: &mut Written) -> Result<(), String> {
+    let place = site.place.state.join("agent/skills");
+    let below = below_home(site, &place)?;
+    let _ = site.files.remove(&below).await;
+    let theirs = &boot.content.skills;
+    for (name, text) in OURS {
+        if theirs
+            .iter()
+            .any(|skill| skill.name == name && check(skill).is_ok())
+        {
+            continue;
+        }
+        let path = format!("{below}/{name}/{INDEX}");
+        let done = site.files.write(&path, text.as_bytes(), None).await;
+        done.map_err(|error| error.to_string())?;
+    }
+    for skill in theirs {
         if let Err(why) = check(skill) {
             written.wrong.push(why);
             continue;
         }
         for file in &skill.files {
-            let path = format!("{below}/skills/{}/{}", skill.name, file.path);
-            let done = site.files.write(&path, file.content.as_bytes(), None).await;
+            let path = format!("{below}/{}/{}", skill.name, file.path);
+            let text = if file.path == INDEX {
+                introduced(&skill.name, &file.content)
+            } else {
+                file.content.clone()
+            };
+            let done = site.files.write(&path, text.as_bytes(), None).await;
             done.map_err(|error| error.to_string())?;
         }
-        let path = place.join(format!("skills/{}/SKILL.md", skill.name));
-        written.paths.push(path.into_string());
     }
+    written.skills.push(place.into_string());
     Ok(())
+}
+
+/// What a skill begins with, and what every sandbox has.
+const INDEX: &str = "SKILL.md";
+const OURS: [(&str, &str); 2] = [
+    ("browser", include_str!("skills/browser.md")),
+    ("tunnels", include_str!("skills/tunnels.md")),
+];
+
+/// The agent lists skills by a name and a line about each; one that brings neither gets both.
+fn introduced(name: &str, text: &str) -> String {
+    if text.starts_with("---") {
+        return text.to_owned();
+    }
+    let mut lines = text.lines().map(|line| line.trim_start_matches('#').trim());
+    let about = lines.find(|line| !line.is_empty());
+    let about: String = about.unwrap_or(name).chars().take(200).collect();
+    let (name, about) = (json!(name), json!(about));
+    format!("---\nname: {name}\ndescription: {about}\n---\n\n{text}")
 }
 
 fn check(skill: &Skill) -> Result<(), String> {
@@ -167,6 +214,16 @@ mod tests {
         let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["00-repositories.md", "01-early.md", "02-late.md"]);
         assert!(files[0].1.contains("pearl, branch main"));
+    }
+
+    #[test]
+    fn a_skill_that_does_not_say_what_it_is_for_is_introduced() {
+        let own = "---\nname: x\n---\ntext";
+        assert_eq!(introduced("deploy", own), own);
+        assert_eq!(
+            introduced("deploy", "\n# How to \"deploy\"\n\nPush."),
+            "---\nname: \"deploy\"\ndescription: \"How to \\\"deploy\\\"\"\n---\n\n\n# How to \"deploy\"\n\nPush."
+        );
     }
 
     #[test]

@@ -68,25 +68,24 @@ impl Site {
         self.git.set(workspace::settings(boot));
         // What the agent has made of its own configuration must not keep it from working again; ours
         // goes with each command.
-        phases.try_to("git", workspace::identity(self, boot)).await;
-        let cloned = phases
-            .run("workspace", workspace::bring(self, boot, phases))
-            .await?;
+        let identity = phases.try_to("git", workspace::identity(self, boot));
+        let workspace = phases.run("workspace", workspace::bring(self, boot, phases));
+        let (_, cloned) = tokio::join!(identity, workspace);
+        let cloned = cloned?;
         phases
             .say(FromRunner::CloneComplete { repos: cloned })
             .await;
         phases
             .try_to("freshness", workspace::refresh(self, boot))
             .await;
-        let mut paths = Vec::new();
+        let mut written = content::Written::default();
         phases
             .try_to("content", async {
-                let written = content::write(self, boot).await;
-                paths = written.paths;
+                written = content::write(self, boot).await;
                 complaint(&written.wrong)
             })
             .await;
-        let configuration = self.configuration(boot, paths);
+        let configuration = self.configuration(boot, written);
         phases
             .run("agent", async {
                 configurations.send_replace(Some(configuration));
@@ -153,7 +152,7 @@ impl Site {
     pub async fn wanted(&self, boot: &Boot) -> (Configuration, Result<(), String>) {
         let written = content::write(self, boot).await;
         let wrong = complaint(&written.wrong);
-        (self.configuration(boot, written.paths), wrong)
+        (self.configuration(boot, written), wrong)
     }
 
     /// The git door leads to other repositories from now on.
@@ -162,7 +161,7 @@ impl Site {
         workspace::identity(self, boot).await
     }
 
-    fn configuration(&self, boot: &Boot, instructions: Vec<String>) -> Configuration {
+    fn configuration(&self, boot: &Boot, written: content::Written) -> Configuration {
         let agent = &boot.agent;
         let off = agent.tools.iter().filter(|(_, on)| !**on);
         Configuration {
@@ -185,7 +184,8 @@ impl Site {
                 timeout_ms: 300_000,
             }),
             without_tools: off.map(|(name, _)| name.clone()).collect(),
-            instructions,
+            instructions: written.paths,
+            skills: written.skills,
             permissions: match agent.permissions.default {
                 Policy::Allow => PermissionPolicy::Allow,
                 // An agent that may do nothing unasked can still ask.

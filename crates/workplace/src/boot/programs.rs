@@ -22,8 +22,9 @@ pub struct Programs {
     list: Services,
 }
 
-/// The screen has a number; who waits for it waits ten seconds at most.
-const DISPLAY: &str = "export DISPLAY=:99; for i in $(seq 100); do [ -S /tmp/.X11-unix/X99 ] && break; sleep 0.1; done; ";
+/// Who waits for the screen waits ten seconds at most.
+const SCREEN: &str =
+    "for i in $(seq 100); do [ -S /tmp/.X11-unix/X99 ] && break; sleep 0.1; done; ";
 
 impl Programs {
     pub fn new(hands: Rc<Hands>, place: &Place, clock: Arc<dyn Clock>) -> Self {
@@ -80,11 +81,11 @@ impl Programs {
             "rm -f /tmp/.X99-lock /tmp/.X11-unix/X99; mkdir -p -m 1777 /tmp/.X11-unix; exec Xvfb :99 -screen 0 1920x1080x24 -nolisten tcp"
                 .to_owned(),
         )?;
-        self.keep("windows", format!("{DISPLAY} exec fluxbox"))?;
+        self.keep("windows", format!("{SCREEN} exec fluxbox"))?;
         self.keep(
             "vnc",
             format!(
-                "{DISPLAY} exec x11vnc -display :99 -forever -shared -nopw -quiet -localhost -rfbport {VNC_PORT}"
+                "{SCREEN} exec x11vnc -display :99 -forever -shared -nopw -quiet -localhost -rfbport {VNC_PORT}"
             ),
         )?;
         self.keep(

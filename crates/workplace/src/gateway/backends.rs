@@ -18,11 +18,11 @@ use super::BUFFER;
 use super::patience::Patient;
 
 /// Per backend.
-const MAX_KEPT: usize = 32;
+pub(super) const MAX_KEPT: usize = 32;
 
 /// Shorter than servers keep theirs: Node closes after five seconds, and a request that meets the
 /// closing is lost.
-const KEEP: Duration = Duration::from_secs(4);
+pub(super) const KEEP: Duration = Duration::from_secs(4);
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BackendError {
@@ -33,6 +33,8 @@ pub(super) enum BackendError {
     /// The client's doing.
     #[error("the request broke off")]
     Request { source: hyper::Error },
+    #[error("port {port} closed without an answer")]
+    Silent { port: u16 },
     #[error("port {port} does not answer")]
     Late { port: u16 },
 }
@@ -165,7 +167,7 @@ impl Kept {
 }
 
 /// Many development servers listen where `localhost` leads first, which may be IPv6 alone.
-async fn dial(port: u16) -> io::Result<TcpStream> {
+pub(super) async fn dial(port: u16) -> io::Result<TcpStream> {
     let four = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let six = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
     let stream = match TcpStream::connect(four).await {

@@ -145,7 +145,7 @@ impl Visit {
     }
 
     /// Takes off what is ours and puts on what the backend is to know.
-    fn prepare(
+    pub(super) fn prepare(
         &self,
         headers: &mut HeaderMap,
         backend: &Backend,
@@ -195,11 +195,13 @@ impl Visit {
         sent.map_err(|failure| self.failed(&failure))
     }
 
-    fn failed(&self, failure: &BackendError) -> Refusal {
+    pub(super) fn failed(&self, failure: &BackendError) -> Refusal {
         let message = failure.to_string();
         let status = match failure {
             BackendError::Request { .. } => return refusal(StatusCode::BAD_REQUEST, &message),
-            BackendError::Down { .. } | BackendError::Broken { .. } => StatusCode::BAD_GATEWAY,
+            BackendError::Down { .. }
+            | BackendError::Broken { .. }
+            | BackendError::Silent { .. } => StatusCode::BAD_GATEWAY,
             BackendError::Late { .. } => StatusCode::GATEWAY_TIMEOUT,
         };
         let answer = refusal(status, &message);

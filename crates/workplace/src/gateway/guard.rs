@@ -113,6 +113,11 @@ impl Guard {
         }
     }
 
+    /// Whom a cookie was given to, if it is one that lets in.
+    pub(super) fn user_of(&self, cookie: &str, now: u64) -> Option<&str> {
+        self.sessions.find(cookie, now)
+    }
+
     /// To what is proxied: by cookie, else code, else bearer.
     pub(super) fn admit(
         &mut self,

@@ -23,6 +23,9 @@
 //!             └─ upgrade: two byte streams joined ── socket
 //! ```
 //!
+//! Plain requests by cookie go the same way without hyper, and bodies of answers to them without us:
+//! `express`.
+//!
 //! The first segment is taken off once. Bodies stream, encoded as they are. Our cookie, code and
 //! token never reach a backend, and no backend can set our cookie. Everything has a bound:
 //! connections, headers, sessions, codes that were used, and every wait ([`Limits`]).
@@ -31,6 +34,7 @@
 
 mod answer;
 mod backends;
+mod express;
 mod forward;
 mod guard;
 mod headers;
@@ -68,6 +72,7 @@ pub use routes::{Handler, Route, To};
 pub use socket::Socket;
 
 use backends::Backends;
+use express::{Lines, Rest};
 use guard::Guard;
 use patience::Taken;
 use routes::Routes;
@@ -167,6 +172,7 @@ pub struct Gateway {
     routes: Routes,
     origins: Origins,
     backends: Backends,
+    lines: Lines,
     clock: Arc<dyn Clock>,
     limits: Limits,
     used: watch::Sender<Option<Timestamp>>,
@@ -217,6 +223,7 @@ impl Gateway {
             routes: Routes::new(routes),
             origins,
             backends: Backends::new(limits.dial),
+            lines: Lines::default(),
             clock,
             limits,
             used: watch::Sender::new(None),
@@ -259,15 +266,17 @@ impl Gateway {
                     self.is_full_told.set(false);
                     self.guard.borrow_mut().sweep(self.now());
                     self.backends.sweep();
+                    self.lines.sweep();
                 }
             }
         }
     }
 
     async fn receive(self: Rc<Self>, stream: TcpStream, visit: Rc<Visit>) {
-        // Without it small answers would wait for the client's acknowledgement.
-        let _ = stream.set_nodelay(true);
-        let stream = Taken::new(TokioIo::new(stream), self.limits.write);
+        let Some(Rest { stream, read }) = express::serve(&visit, stream).await else {
+            return;
+        };
+        let stream = Taken::new(TokioIo::new(stream), read, self.limits.write);
         let requests = Rc::clone(&visit);
         let service = service_fn(move |request| {
             let visit = Rc::clone(&requests);

@@ -93,12 +93,18 @@ impl Body for Patient {
 pub(super) struct Taken<T> {
     stream: T,
     limit: Limit,
+    /// Of what comes, what was read already.
+    read: Bytes,
 }
 
 impl<T> Taken<T> {
-    pub(super) fn new(stream: T, limit: Duration) -> Self {
+    pub(super) fn new(stream: T, read: Bytes, limit: Duration) -> Self {
         let limit = Limit::new(limit);
-        Self { stream, limit }
+        Self {
+            stream,
+            limit,
+            read,
+        }
     }
 }
 
@@ -106,8 +112,13 @@ impl<T: Read + Unpin> Read for Taken<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
+        mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.read.is_empty() {
+            let here = self.read.len().min(buffer.remaining());
+            buffer.put_slice(&self.read.split_to(here));
+            return Poll::Ready(Ok(()));
+        }
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }

@@ -71,6 +71,11 @@ impl Visit {
         self.is_admitted.get()
     }
 
+    pub(super) fn let_in(&self, user: &str) {
+        self.is_admitted.set(true);
+        self.gateway.note_use(user);
+    }
+
     /// A service of hyper's may fail; ours answers.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Infallible> {
         let answer = self.respond(request).await;
@@ -103,7 +108,7 @@ impl Visit {
 
     async fn respond(&self, request: Request<Incoming>) -> Result<Answer, Refusal> {
         let target = Target::of(request.uri()).map_err(bad_target)?;
-        check_once_only(&request)?;
+        check_once_only(request.headers(), request.version())?;
         if target.path == "/health" {
             return Ok(answer::health(request.method()));
         }
@@ -126,7 +131,7 @@ impl Visit {
 
     /// A path that no route knows may be one that a page of the only tunnel or of the preview asks
     /// for.
-    fn find(&self, path: &str, headers: &HeaderMap) -> Way {
+    pub(super) fn find(&self, path: &str, headers: &HeaderMap) -> Way {
         match self.gateway.routes.find(path) {
             Way::Nowhere if headers::is_from_own_page(headers) => {
                 self.gateway.routes.find_for_own_page(path)
@@ -223,15 +228,14 @@ impl Gateway {
 /// What more than one of would let two servers read two requests.
 const ONCE_ONLY: [HeaderName; 3] = [header::HOST, header::AUTHORIZATION, header::ORIGIN];
 
-fn check_once_only(request: &Request<Incoming>) -> Result<(), Refusal> {
-    let headers = request.headers();
+pub(super) fn check_once_only(headers: &HeaderMap, version: Version) -> Result<(), Refusal> {
     for name in &ONCE_ONLY {
         if headers.get_all(name).iter().count() > 1 {
             let message = format!("More than one {name}");
             return Err(refusal(StatusCode::BAD_REQUEST, &message));
         }
     }
-    if request.version() == Version::HTTP_11 && !headers.contains_key(header::HOST) {
+    if version == Version::HTTP_11 && !headers.contains_key(header::HOST) {
         return Err(refusal(StatusCode::BAD_REQUEST, "No host"));
     }
     Ok(())

@@ -29,27 +29,41 @@ const WRITE_AGAIN: Duration = Duration::from_secs(5);
 /// How long goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// The latest status of each channel, to be said again to a hub that may have forgotten.
+/// What a hub that may have forgotten is told again: the models, and the latest status of each
+/// channel.
 #[derive(Debug, Default)]
-pub(super) struct Statuses {
-    latest: BTreeMap<Option<String>, (FromRunner, u64)>,
+pub(super) struct Latest {
+    models: Option<(FromRunner, u64)>,
+    statuses: BTreeMap<Option<String>, (FromRunner, u64)>,
 }
 
 /// More channels than a workplace has at a time.
 const MOST_STATUSES: usize = 256;
 
-impl Statuses {
-    fn passing(&mut self, frame: &FromRunner, seq: u64) {
-        if let FromRunner::AgentStatus { channel, .. } = frame
-            && (self.latest.len() < MOST_STATUSES || self.latest.contains_key(channel))
-        {
-            self.latest.insert(channel.clone(), (frame.clone(), seq));
+impl Latest {
+    fn is_kept(frame: &FromRunner) -> bool {
+        matches!(
+            frame,
+            FromRunner::AgentStatus { .. } | FromRunner::Models { .. }
+        )
+    }
+
+    fn passing(&mut self, frame: FromRunner, seq: u64) {
+        match &frame {
+            FromRunner::Models { .. } => self.models = Some((frame, seq)),
+            FromRunner::AgentStatus { channel, .. }
+                if self.statuses.len() < MOST_STATUSES || self.statuses.contains_key(channel) =>
+            {
+                self.statuses.insert(channel.clone(), (frame, seq));
+            }
+            _ => {}
         }
     }
 
-    /// Those that are no longer in the journal, which begins at `first`.
+    /// Those that are no longer in the journal, which begins at `first`. That it is idle is the
+    /// last word, by which a hub knows that all is said.
     fn acknowledged(&self, first: u64) -> Vec<FromRunner> {
-        let latest = self.latest.values();
+        let latest = self.models.iter().chain(self.statuses.values());
         latest
             .filter(|(_, seq)| *seq < first)
             .map(|(frame, _)| frame.clone())
@@ -107,12 +121,11 @@ impl Link {
             return None;
         }
         self.prompts.passing(&frame);
-        let is_status = matches!(frame, FromRunner::AgentStatus { .. });
-        let status = is_status.then(|| frame.clone());
+        let latest = Latest::is_kept(&frame).then(|| frame.clone());
         match self.journal.append(frame) {
             Ok(seq) => {
-                if let Some(status) = status {
-                    self.statuses.passing(&status, seq);
+                if let Some(frame) = latest {
+                    self.latest.passing(frame, seq);
                 }
                 Some(seq)
             }
@@ -250,10 +263,10 @@ impl Link {
         self.write_again_at = Some(now + WRITE_AGAIN);
     }
 
-    pub(super) fn say_statuses_again(&mut self) {
+    pub(super) fn say_latest_again(&mut self) {
         let first = self.journal.first_seq();
-        for status in self.statuses.acknowledged(first) {
-            self.say(status);
+        for frame in self.latest.acknowledged(first) {
+            self.say(frame);
         }
     }
 

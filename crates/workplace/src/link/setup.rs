@@ -16,7 +16,7 @@ use super::dial::{Address, Dial, Door};
 use super::handle::{Command, Handle, SayError, State};
 use super::heart::{BootClock, Clock, Wakefulness};
 use super::journal::{Directory, Finding, Identity, Journal, Limits, Room};
-use super::outbound::Statuses;
+use super::outbound::Latest;
 use super::parts::Parts;
 use super::pending::Pending;
 use super::prompts::Prompts;
@@ -82,7 +82,7 @@ pub struct Link {
     /// Remarks about the connection itself, which go first.
     pub(super) remarks: VecDeque<bytes::Bytes>,
     pub(super) parts: Parts,
-    pub(super) statuses: Statuses,
+    pub(super) latest: Latest,
     pub(super) prompts: Prompts,
     pub(super) pending: Pending,
     pub(super) syncing: Option<Syncing>,
@@ -137,7 +137,7 @@ impl Link {
             refusals: 0,
             remarks: VecDeque::new(),
             parts: Parts::default(),
-            statuses: Statuses::default(),
+            latest: Latest::default(),
             prompts: Prompts::default(),
             pending: Pending::default(),
             syncing: None,

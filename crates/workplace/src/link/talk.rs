@@ -113,7 +113,7 @@ impl Link {
             let message = format!("the hub did not let us in {count} times before it did");
             self.say_health(wire::link::HealthKind::UpgradeRefused, message, count);
         }
-        self.say_statuses_again();
+        self.say_latest_again();
     }
 
     fn understand(&mut self, body: FromHub, now: Duration) {

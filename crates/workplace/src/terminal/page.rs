@@ -10,6 +10,9 @@ macro_rules! file {
     };
 }
 
+/// Packed by our build script.
+const PACKED: &str = "/xterm.mjs";
+
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
@@ -19,7 +22,11 @@ const FILES: [(&str, &str, &[u8]); 6] = [
     file!("/", HTML, "index.html"),
     file!("/page.js", SCRIPT, "page.js"),
     file!("/page.css", STYLE, "page.css"),
-    file!("/xterm.mjs", SCRIPT, "xterm/xterm.mjs"),
+    (
+        PACKED,
+        SCRIPT,
+        include_bytes!(concat!(env!("OUT_DIR"), "/xterm.mjs.gz")),
+    ),
     file!("/xterm.css", STYLE, "xterm/xterm.css"),
     file!("/addon-fit.mjs", SCRIPT, "xterm/addon-fit.mjs"),
 ];
@@ -45,6 +52,10 @@ pub fn answer(method: &Method, path: &str, origins: &[String]) -> Response<Bytes
         return plain(StatusCode::NOT_FOUND, "not part of the terminal\n");
     };
     let mut answer = with(StatusCode::OK, kind, Bytes::from_static(content));
+    if path == PACKED {
+        let gzip = HeaderValue::from_static("gzip");
+        answer.headers_mut().insert(header::CONTENT_ENCODING, gzip);
+    }
     if *kind == HTML {
         let policy = HeaderValue::try_from(policy(origins));
         let policy = policy.unwrap_or(HeaderValue::from_static("default-src 'none'"));
@@ -95,6 +106,8 @@ fn with(status: StatusCode, kind: &'static str, content: Bytes) -> Response<Byte
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
     use sha2::{Digest as _, Sha256};
 
     use super::*;
@@ -120,7 +133,15 @@ mod tests {
             ),
         ];
         for (path, digest) in published {
-            let found = Sha256::digest(get(path).body());
+            let answer = get(path);
+            let mut content = Vec::new();
+            if answer.headers().contains_key(header::CONTENT_ENCODING) {
+                let mut packed = flate2::read::GzDecoder::new(&answer.body()[..]);
+                packed.read_to_end(&mut content).unwrap();
+            } else {
+                content.extend_from_slice(answer.body());
+            }
+            let found = Sha256::digest(content);
             let found: Vec<String> = found.iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(found.concat(), digest, "{path}");
         }

@@ -74,6 +74,19 @@ pub fn frames(event: Event) -> Vec<FromRunner> {
             open: false,
             content: part_content(content),
         })],
+        Happening::Image {
+            turn,
+            prompt,
+            image,
+        } => vec![FromRunner::Image {
+            image: link::Image {
+                media_type: image.media_type,
+                source: link::Source::Data(image.data),
+                description: Some(image.description),
+            },
+            prompt_id: Some(prompt.0),
+            message_id: Some(turn.to_string()),
+        }],
         Happening::PartRemoved { turn, part } => vec![FromRunner::PartRemoved {
             message_id: turn.to_string(),
             part_id: part.to_string(),

@@ -39,6 +39,17 @@ async fn pid_in_log(services: &Services, name: &str) -> i32 {
 }
 
 #[test]
+fn what_runs_here_knows_the_screen() {
+    in_world(|world: Rc<World>| async move {
+        let services = world.services();
+        let command = "echo \"at $DISPLAY: $FROM_SANDBOX\"; exec sleep 1000";
+        services.start(service("looker", command)).unwrap();
+        let log = logged(&services, "looker", "at ").await;
+        assert!(log.ends_with("at :99: yes\n"), "{log}");
+    });
+}
+
+#[test]
 fn a_service_runs_as_the_user_in_the_workspace_and_its_output_is_kept() {
     in_world(|world: Rc<World>| async move {
         let services = world.services();

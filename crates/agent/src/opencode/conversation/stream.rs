@@ -5,13 +5,18 @@ use tokio::time::Instant;
 
 use super::usage::count;
 use super::{Conversation, ERROR_WITHOUT_IDLE, Out, Phase, Running};
-use crate::event::{self, Change, ChangedFile, Happening, Status, TextKind, ToolState};
+use crate::event::{self, Change, ChangedFile, Happening, Image, Status, TextKind, ToolState};
 use crate::failure::{Failure, FailureKind};
 use crate::opencode::wire::{self, Event, PartBody, Role};
 use crate::turn::ToolUpdate;
 
 /// The tool with which a model asks a person.
 const QUESTION_TOOL: &str = "question";
+
+/// Pictures of one call, and characters of each.
+const MOST_IMAGES: usize = 8;
+const MOST_IMAGE: usize = 800_000;
+const MOST_DESCRIPTION: usize = 200;
 
 impl Conversation {
     /// The event is this conversation's: [`Conversation::owns`] its session.
@@ -201,6 +206,15 @@ impl Conversation {
             let before = out.happenings.len();
             running.turn.tool(&part.id, update, &mut out.happenings);
             let is_news = out.happenings.len() > before;
+            if is_news && state.status == "completed" {
+                let (turn, prompt) = (running.turn.id(), running.prompt.id.clone());
+                out.happenings
+                    .extend(images(tool, state).map(|image| Happening::Image {
+                        turn,
+                        prompt: prompt.clone(),
+                        image,
+                    }));
+            }
             if running.turn.is_full() {
                 let failure = Failure::new(FailureKind::Other, "the turn has too many parts");
                 return self.switch_or_give_up(failure, out);
@@ -344,6 +358,28 @@ fn tool_update(
         exit_code: state.metadata["exit"].as_i64(),
         under,
     }
+}
+
+/// The pictures among what a tool brought, as far as they fit into a frame.
+fn images<'a>(tool: &'a str, state: &'a wire::ToolState) -> impl Iterator<Item = Image> + 'a {
+    let described = state.title.as_deref().filter(|title| !title.is_empty());
+    let description: String = described
+        .unwrap_or(tool)
+        .chars()
+        .take(MOST_DESCRIPTION)
+        .collect();
+    let pictures = state.attachments.iter().filter_map(|file| {
+        let is_picture = file.mime.starts_with("image/") && file.mime.len() < 64;
+        let (_, data) = file.url.strip_prefix("data:")?.split_once(";base64,")?;
+        (is_picture && data.len() <= MOST_IMAGE).then_some((&file.mime, data))
+    });
+    pictures
+        .take(MOST_IMAGES)
+        .map(move |(media_type, data)| Image {
+            media_type: media_type.clone(),
+            data: data.to_owned(),
+            description: description.clone(),
+        })
 }
 
 /// `None` when it only says that somebody aborted.

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::agent::Failed;
-use crate::event::{DecidedBy, Outcome, PermissionId, QuestionId};
+use crate::event::{DecidedBy, Image, Outcome, PermissionId, QuestionId};
 use crate::opencode::wire::Event;
 use crate::prompt::Attachment;
 
@@ -340,6 +340,41 @@ async fn a_retry_after_a_tool_has_run_is_the_agents_own_matter() {
     talk.tool("completed");
     let retry = json!({ "type": "retry", "attempt": 1, "message": "429" });
     assert!(talk.status(&retry).calls.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_picture_of_a_tool_is_shown_once_and_nothing_else_that_it_brought() {
+    let mut talk = Talk::running(&["a/one"]);
+    talk.answer_begins();
+    let file = |mime: &str, url: &str| json!({ "type": "file", "mime": mime, "url": url });
+    let too_large = format!("data:image/png;base64,{}", "A".repeat(800_001));
+    let call = json!({
+        "type": "tool", "callID": "c", "tool": "browser_screenshot", "state": {
+            "status": "completed", "title": "The start page", "attachments": [
+                file("image/png", "data:image/png;base64,UE5H"),
+                file("text/plain", "data:text/plain;base64,UE5H"),
+                file("image/png", "file:///etc/passwd"),
+                file("image/png", &too_large),
+            ],
+        },
+    });
+    let images = |out: Out| -> Vec<Image> {
+        let images = out
+            .happenings
+            .into_iter()
+            .filter_map(|happening| match happening {
+                Happening::Image { image, .. } => Some(image),
+                _ => None,
+            });
+        images.collect()
+    };
+    let shown = Image {
+        media_type: "image/png".to_owned(),
+        data: "UE5H".to_owned(),
+        description: "The start page".to_owned(),
+    };
+    assert_eq!(images(talk.part(&call)), [shown]);
+    assert_eq!(images(talk.part(&call)), []);
 }
 
 #[tokio::test(start_paused = true)]

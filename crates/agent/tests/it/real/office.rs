@@ -436,6 +436,7 @@ fn configuration(
         }),
         without_tools: Vec::new(),
         instructions: Vec::new(),
+        skills: Vec::new(),
         permissions: wants.policy(),
         questions: Questions::Answered,
         memory_cap: None,

@@ -1,6 +1,7 @@
 //! Counting what sandboxes might leave behind.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -112,14 +113,14 @@ pub(super) fn cgroup_mounts() -> Vec<Utf8PathBuf> {
         .collect()
 }
 
-/// Keepers of the home (theirs is the program in it), and whatever else is our child.
+/// What runs a program that the home holds, and whatever else is our child.
 pub(super) fn processes(home: &Utf8Path) -> Vec<Process> {
     let us = rustix::process::getpid().as_raw_nonzero().get();
     pids()
         .into_iter()
         .filter_map(|pid| {
             let (state, parent) = state_and_parent(&text(&format!("/proc/{pid}/stat")))?;
-            let ours = parent == us || is_keeper(home, pid);
+            let ours = parent == us || program(home, pid).is_some();
             ours.then_some(Process {
                 pid,
                 zombie: state == 'Z',
@@ -128,10 +129,14 @@ pub(super) fn processes(home: &Utf8Path) -> Vec<Process> {
         .collect()
 }
 
-/// Whether the process runs a program that the home holds.
 pub(super) fn is_keeper(home: &Utf8Path, pid: i32) -> bool {
-    std::fs::read_link(format!("/proc/{pid}/exe"))
-        .is_ok_and(|program| program.starts_with(home.as_std_path()))
+    program(home, pid).is_some_and(|program| program.ends_with("nacre-keeper"))
+}
+
+/// What the process runs, if the home holds it.
+fn program(home: &Utf8Path, pid: i32) -> Option<PathBuf> {
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    program.starts_with(home.as_std_path()).then_some(program)
 }
 
 /// The resident set of a process, and its share of it. One that cannot be read would make the sum

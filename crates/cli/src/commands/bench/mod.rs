@@ -209,7 +209,7 @@ async fn run_sandbox(app: &App, arguments: &Arguments) -> Result<ExitCode, Comma
     let Bench {
         local,
         peers,
-        mut report,
+        report,
         ..
     } = bench;
     drop(peers);
@@ -225,16 +225,9 @@ async fn run_sandbox(app: &App, arguments: &Arguments) -> Result<ExitCode, Comma
     drop(local);
     place.remove()?;
     measured?;
-    report.machine.look_again();
-    app.output.result(&report, || report.shown())?;
-    Ok(if report.has_failures() {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    told(app, report)
 }
 
-/// An operation that fails is reported, and the others go on; an interrupt ends it all.
 async fn measure_all(bench: &mut Bench, only: &[Operation]) -> Result<(), CommandError> {
     let chosen: Vec<Operation> = Operation::value_variants()
         .iter()
@@ -249,19 +242,42 @@ async fn measure_all(bench: &mut Bench, only: &[Operation]) -> Result<(), Comman
             peer.stop();
         }
         let cleared = clear(&bench.local).await;
-        if bench.interrupt.is_asked() {
-            cleared?;
-            return Err(CommandError::failed(
-                "interrupted; what was made is removed",
-            ));
-        }
-        if let Err(error) = measured.and(cleared) {
-            let reason = error.chain().join(": ");
-            say(&format!("{name} failed: {reason}"));
-            bench.report.failed(name, reason);
-        }
+        concluded(name, measured, cleared, &bench.interrupt, &mut bench.report)?;
     }
     Ok(())
+}
+
+/// What fails is reported, and the others go on; an interrupt ends it all.
+fn concluded(
+    name: &'static str,
+    measured: Result<(), CommandError>,
+    cleared: Result<(), CommandError>,
+    interrupt: &Interrupt,
+    report: &mut Report,
+) -> Result<(), CommandError> {
+    if interrupt.is_asked() {
+        cleared?;
+        return Err(CommandError::failed(
+            "interrupted; what was made is removed",
+        ));
+    }
+    if let Err(error) = measured.and(cleared) {
+        let reason = error.chain().join(": ");
+        say(&format!("{name} failed: {reason}"));
+        report.failed(name, reason);
+    }
+    Ok(())
+}
+
+/// Says what was found, and whether all of it could be measured.
+fn told(app: &App, mut report: Report) -> Result<ExitCode, CommandError> {
+    report.machine.look_again();
+    app.output.result(&report, || report.shown())?;
+    Ok(if report.has_failures() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 /// Removes every sandbox and snapshot of the throw-away home, whoever made it.

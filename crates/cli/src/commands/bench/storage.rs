@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::machine::Machine;
 use super::report::{Operation, Report};
-use super::{Place, say};
+use super::{Place, say, told};
 use crate::app::App;
 use crate::config;
 use crate::error::CommandError;
@@ -73,13 +73,7 @@ pub(super) fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, CommandE
         }
     }
     place.remove()?;
-    report.machine.look_again();
-    app.output.result(&report, || report.shown())?;
-    Ok(if report.has_failures() {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    told(app, report)
 }
 
 fn add(report: &mut Report, driver: &str, measured: Measured) {

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wire::link::FromRunner;
 
 use crate::based::Based;
-use crate::story::{MODEL_PORT, PATIENCE, Story, boot, ends};
+use crate::story::{MODEL_PORT, PATIENCE, Story, boot};
 
 const PIDS: u64 = 300;
 const MEMORY: u64 = 1 << 30;
@@ -127,7 +127,7 @@ async fn a_bomb_goes_off_alone() {
         assert_eq!(line(&mut forks.output).await, "usable\n");
     };
     let (end, ()) = tokio::join!(story.prompt("p1", "Hello.", &[]), meanwhile);
-    assert!(ends(&end, "p1"), "{end:?}");
+    assert!(end.ends("p1"), "{end:?}");
     let end = story.prompt("p2", "Again.", &[]).await;
     assert!(matches!(end, FromRunner::Complete { .. }), "{end:?}");
     assert_eq!(story.sh(ours).await, before);

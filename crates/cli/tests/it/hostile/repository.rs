@@ -1,10 +1,9 @@
 //! What somebody else's repository brings, and what an agent leaves in it and in its home.
 
-use testkit::model::ScriptedModel;
-use wire::link::{AgentStatus, Boot, FromRunner, Repo};
+use wire::link::{AgentStatus, FromRunner};
 
 use crate::based::Based;
-use crate::story::{MODEL_PORT, PATIENCE, Story, boot};
+use crate::story::{PATIENCE, Story};
 use crate::tools::Repository;
 
 /// Everything that runs writes its name to `/tmp/ran`.
@@ -95,21 +94,8 @@ cat /tmp/ran 2>/dev/null || echo nothing
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_runs_that_a_repository_or_a_home_brings() {
     let Some(based) = Based::slim() else { return };
-    let model = ScriptedModel::listen(0).await.unwrap();
-    let (address, requests) = (model.address().unwrap(), model.requests());
     let repository = Repository::serve_with(BROUGHT);
-    let forwards = [(MODEL_PORT, address), repository.forward()];
-    let mut story = Story::begin_with(&based, &forwards, |spec| spec).await;
-    story.tasks.spawn(async move {
-        let _ = model.run().await;
-    });
-    let boot = Boot {
-        repos: vec![Repo {
-            url: format!("http://127.0.0.1:{}/pearl.git", repository.port),
-            ..Repo::default()
-        }],
-        ..boot()
-    };
+    let (mut story, boot, requests) = Story::on(&based, &repository).await;
     story.boot(boot).await;
 
     // The agent works as it was told to, and not as the repository says.

@@ -3,6 +3,7 @@
 mod access;
 mod ask;
 mod backend;
+mod express;
 mod flood;
 mod hostile;
 mod proxy;

@@ -9,11 +9,11 @@ use workplace::gateway::Limits;
 use workplace::tunnels::Protocol;
 
 use super::ask::HOST;
-use super::world::{AGENT_PASSWORD, Setup, World, with, with_gateway};
+use super::world::{AGENT_PASSWORD, Setup, World, with_either, with_either_of, with_gateway};
 
 #[test]
 fn the_first_prefix_is_taken_off_and_the_query_stays() {
-    with_gateway(async |world| {
+    with_either(async |world| {
         for (asked, got) in [
             ("/vscode/", "/"),
             ("/vscode/a/b?x=1&x=%202&&y", "/a/b?x=1&x=%202&&y"),
@@ -30,7 +30,7 @@ fn the_first_prefix_is_taken_off_and_the_query_stays() {
 
 #[test]
 fn a_bare_prefix_is_sent_to_itself_with_a_slash() {
-    with_gateway(async |world| {
+    with_either(async |world| {
         let reply = world.get_as_ada("/vscode?folder=/x").send().await;
         assert_eq!(reply.status, StatusCode::TEMPORARY_REDIRECT);
         assert_eq!(reply.header("location"), "/vscode/?folder=/x");
@@ -39,7 +39,7 @@ fn a_bare_prefix_is_sent_to_itself_with_a_slash() {
 
 #[test]
 fn the_desktops_root_leads_to_a_viewer_that_knows_its_socket() {
-    with_gateway(async |world| {
+    with_either(async |world| {
         let reply = world.get_as_ada("/vnc/").send().await;
         let address = reply.header("location");
         assert!(
@@ -58,7 +58,7 @@ fn the_desktops_root_leads_to_a_viewer_that_knows_its_socket() {
 
 #[test]
 fn what_no_route_knows_is_not_found() {
-    with_gateway(async |world| {
+    with_either(async |world| {
         for path in [
             "/",
             "/vscodex",
@@ -160,7 +160,7 @@ fn the_agent_gets_its_password_and_the_client_need_not_know_it() {
 
 #[test]
 fn a_backend_is_told_who_asked_and_under_which_address() {
-    with_gateway(async |world| {
+    with_either(async |world| {
         let ask = world.get_as_ada("/vscode/x");
         let ask = ask
             .header("x-forwarded-for", "203.0.113.7")
@@ -193,7 +193,7 @@ fn a_backend_is_told_who_asked_and_under_which_address() {
 
 #[test]
 fn an_encoding_passes_as_it_is_and_hops_do_not() {
-    with_gateway(async |world| {
+    with_either(async |world| {
         let reply = world.get_as_ada("/vscode/encoded").send().await;
         assert_eq!(reply.header("content-encoding"), "br");
         assert_eq!(reply.text(), "not really compressed");
@@ -203,7 +203,7 @@ fn an_encoding_passes_as_it_is_and_hops_do_not() {
 
 #[test]
 fn a_redirect_arrives_as_one_under_the_prefix() {
-    with_gateway(async |world| {
+    with_either(async |world| {
         let inside = format!("http://localhost:{}/login", world.echo);
         for (to, expected) in [
             ("/login", "/vscode/login"),
@@ -258,7 +258,7 @@ fn a_large_body_passes_whole() {
 
 #[test]
 fn the_first_event_arrives_before_the_second_exists() {
-    with_gateway(async |mut world| {
+    with_either(async |mut world| {
         let ask = world.get_as_ada("/vscode/events");
         let mut events = ask.open(&mut world.tasks).await;
         assert_eq!(events.headers()["content-type"], "text/event-stream");
@@ -323,7 +323,7 @@ fn a_client_that_asks_first_is_told_to_go_on() {
 
 #[test]
 fn a_backend_that_is_down_is_a_bad_gateway_and_comes_back() {
-    with_gateway(async |world| {
+    with_either(async |world| {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
@@ -340,7 +340,7 @@ fn a_backend_that_is_down_is_a_bad_gateway_and_comes_back() {
 
 #[test]
 fn a_backend_that_speaks_no_http_is_a_bad_gateway() {
-    with_gateway(async |mut world| {
+    with_either(async |mut world| {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         world.tasks.spawn_local(async move {
@@ -356,7 +356,7 @@ fn a_backend_that_speaks_no_http_is_a_bad_gateway() {
 }
 
 /// A backend that says exactly this to everybody.
-async fn say(world: &mut World, answer: &'static [u8]) {
+pub(super) async fn say(world: &mut World, answer: &'static [u8]) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     world
@@ -373,7 +373,7 @@ async fn say(world: &mut World, answer: &'static [u8]) {
 
 #[test]
 fn a_backend_that_switches_unasked_is_a_bad_gateway() {
-    with_gateway(async |mut world| {
+    with_either(async |mut world| {
         let answer = b"HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
         say(&mut world, answer).await;
         let status = world.get_as_ada("/t/said/").status().await;
@@ -383,7 +383,7 @@ fn a_backend_that_switches_unasked_is_a_bad_gateway() {
 
 #[test]
 fn an_answer_without_a_body_keeps_the_length_it_speaks_of() {
-    with_gateway(async |mut world| {
+    with_either(async |mut world| {
         let answer = b"HTTP/1.1 304 Not Modified\r\ncontent-length: 100\r\netag: x\r\n\r\n";
         say(&mut world, answer).await;
         let reply = world.get_as_ada("/t/said/").send().await;
@@ -395,7 +395,7 @@ fn an_answer_without_a_body_keeps_the_length_it_speaks_of() {
 
 #[test]
 fn hints_before_an_answer_do_not_hide_it() {
-    with_gateway(async |mut world| {
+    with_either(async |mut world| {
         let answer = b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n\
             HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
         say(&mut world, answer).await;
@@ -405,7 +405,7 @@ fn hints_before_an_answer_do_not_hide_it() {
 
 #[test]
 fn an_answer_without_a_length_ends_with_its_connection() {
-    with_gateway(async |mut world| {
+    with_either(async |mut world| {
         say(&mut world, b"HTTP/1.0 200 OK\r\n\r\nall of it").await;
         assert_eq!(
             world.get_as_ada("/t/said/").send().await.text(),
@@ -416,7 +416,7 @@ fn an_answer_without_a_length_ends_with_its_connection() {
 
 #[test]
 fn an_answer_that_breaks_off_does_not_look_whole() {
-    with_gateway(async |mut world| {
+    with_either(async |mut world| {
         say(
             &mut world,
             b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf",
@@ -434,8 +434,8 @@ fn a_backend_that_does_not_answer_is_a_gateway_timeout() {
         answer: std::time::Duration::from_millis(100),
         ..Limits::usual()
     };
-    with(
-        Setup {
+    with_either_of(
+        || Setup {
             limits,
             ..Setup::usual()
         },
@@ -448,7 +448,7 @@ fn a_backend_that_does_not_answer_is_a_gateway_timeout() {
 
 #[test]
 fn a_backend_on_ipv6_alone_is_found() {
-    with_gateway(async |mut world| {
+    with_either(async |mut world| {
         let listener = TcpListener::bind("[::1]:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         world.tasks.spawn_local(async move {
@@ -464,7 +464,7 @@ fn a_backend_on_ipv6_alone_is_found() {
 
 #[test]
 fn connections_to_a_backend_are_kept_and_a_closed_one_is_not_used() {
-    with_gateway(async |mut world| {
+    with_either(async |mut world| {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         // Each connection serves two requests and then closes without a word.
@@ -493,15 +493,13 @@ fn connections_to_a_backend_are_kept_and_a_closed_one_is_not_used() {
 
 #[test]
 fn a_client_that_leaves_takes_its_request_to_the_backend_along() {
-    with_gateway(async |world| {
+    with_either(async |world| {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         world.tunnels.register("app", port, Protocol::Http).unwrap();
         let mut client = TcpStream::connect(world.address).await.unwrap();
-        let head = format!(
-            "GET /t/app/ HTTP/1.1\r\nhost: {HOST}\r\nauthorization: Bearer {}\r\n\r\n",
-            world.token()
-        );
+        let (name, value) = world.adas_header();
+        let head = format!("GET /t/app/ HTTP/1.1\r\nhost: {HOST}\r\n{name}: {value}\r\n\r\n");
         client.write_all(head.as_bytes()).await.unwrap();
         let (mut backend, _) = listener.accept().await.unwrap();
         assert_ne!(backend.read(&mut [0; 1024]).await.unwrap(), 0);

@@ -40,6 +40,8 @@ pub(super) struct World {
     pub(super) used: watch::Receiver<Option<Timestamp>>,
     pub(super) agent: watch::Sender<Option<Secret>>,
     pub(super) tasks: JoinSet<()>,
+    /// How Ada is let in; by token if not by this cookie.
+    adas_cookie: Option<String>,
     _directory: Utf8TempDir,
 }
 
@@ -60,6 +62,20 @@ impl Setup {
 /// Runs a test against a gateway of its own.
 pub(super) fn with_gateway(test: impl AsyncFnOnce(World)) {
     with(Setup::usual(), test);
+}
+
+/// Runs a test twice: Ada comes with a token, and with the cookie that she got for it. Her plain
+/// requests go two ways through the gateway, and nobody must be able to tell.
+pub(super) fn with_either(test: impl AsyncFn(World)) {
+    with_either_of(Setup::usual, test);
+}
+
+pub(super) fn with_either_of(setup: impl Fn() -> Setup, test: impl AsyncFn(World)) {
+    with(setup(), &test);
+    with(setup(), async |mut world: World| {
+        world.adas_cookie = Some(world.cookie().await);
+        test(world).await;
+    });
 }
 
 pub(super) fn with(setup: Setup, test: impl AsyncFnOnce(World)) {
@@ -123,6 +139,7 @@ impl World {
             used,
             agent,
             tasks,
+            adas_cookie: None,
             _directory: directory,
         }
     }
@@ -168,12 +185,21 @@ impl World {
 
     /// A request that is let in.
     pub(super) fn get_as_ada(&self, path: &str) -> Ask {
-        self.get(path).bearer(&self.token())
+        let (name, value) = self.adas_header();
+        self.get(path).header(name, &value)
+    }
+
+    pub(super) fn adas_header(&self) -> (&'static str, String) {
+        match &self.adas_cookie {
+            Some(cookie) => ("cookie", format!("__Host-gateway_session={cookie}")),
+            None => ("authorization", format!("Bearer {}", self.token())),
+        }
     }
 
     /// A cookie, as a browser gets it.
     pub(super) async fn cookie(&self) -> String {
-        self.get_as_ada("/vscode/").send().await.cookie()
+        let ask = self.get("/vscode/").bearer(&self.token());
+        ask.send().await.cookie()
     }
 
     pub(super) fn log(&self) -> String {

@@ -59,10 +59,13 @@ async fn a_hub_that_refuses_for_an_hour_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_reconnect_come_hello_the_journal_open_parts_and_the_status() {
+async fn after_a_reconnect_come_hello_the_journal_open_parts_the_models_and_the_status() {
     let mut world = World::new();
     let runner = world.start();
     runner.connected(1).await;
+    let models = FromRunner::Models {
+        providers: Vec::new(),
+    };
     let idle = FromRunner::AgentStatus {
         status: AgentStatus::Idle,
         detail: None,
@@ -70,6 +73,7 @@ async fn after_a_reconnect_come_hello_the_journal_open_parts_and_the_status() {
         channel: None,
     };
     runner.handle.say(idle.clone()).await.unwrap();
+    runner.handle.say(models.clone()).await.unwrap();
     soon(runner.handle.drain()).await.unwrap();
     runner.handle.say(delta("p", 0, "open")).await.unwrap();
     world.road(Road::Closed);
@@ -89,7 +93,7 @@ async fn after_a_reconnect_come_hello_the_journal_open_parts_and_the_status() {
     let heard = world.hub.heard();
     assert_eq!(
         types(&heard[before..]),
-        ["hello", "title", "agent_status", "part"]
+        ["hello", "title", "models", "agent_status", "part"]
     );
 }
 

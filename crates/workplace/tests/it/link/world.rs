@@ -269,17 +269,7 @@ pub(crate) fn whole_part(part_id: &str, text: &str) -> FromRunner {
 }
 
 pub(crate) fn prompt(id: &str) -> Box<Prompt> {
-    Box::new(Prompt {
-        id: id.to_owned(),
-        content: "do it".to_owned(),
-        chain: Vec::new(),
-        attachments: Vec::new(),
-        channel: "web:default".to_owned(),
-        reply_channel: None,
-        agent_session: None,
-        author: None,
-        context: None,
-    })
+    Box::new(Prompt::new(id, "do it"))
 }
 
 pub(crate) fn titles(hub: &Hub) -> Vec<String> {

@@ -9,12 +9,11 @@ use fs_err as fs;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use wire::link::{
-    Attachment, Author, Boot, FromHub, FromRunner, Permissions, Policy, ReadUpload, Source,
-    Transcriber, UploadPiece,
+    Attachment, Author, Boot, FromHub, FromRunner, PartContent, Permissions, Policy, ReadUpload,
+    Skill, SkillFile, Source, Transcriber, UploadPiece,
 };
 
 use super::world::{Whole, is_complete, with_agent};
-use crate::world::eventually;
 
 /// One red pixel.
 const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
@@ -74,6 +73,51 @@ fn the_models_are_told_before_it_is_ready() {
                 matches!(frame, FromRunner::Models { providers } if providers[0].models[0].id == "other")
             })
             .await;
+    });
+}
+
+#[test]
+fn skills_are_there_to_be_used_ours_and_those_that_the_hub_sends() {
+    with_agent(async |mut whole| {
+        let mut boot = whole.boot();
+        let file = |path: &str, content: &str| SkillFile {
+            path: path.to_owned(),
+            content: content.to_owned(),
+        };
+        boot.content.skills = vec![Skill {
+            name: "deploy".to_owned(),
+            files: vec![
+                file("SKILL.md", "# How to deploy\n\nPush to the lighthouse."),
+                file("more/steps.txt", "first"),
+            ],
+        }];
+        whole.start(boot);
+        whole.is_ready().await;
+        for (name, text) in [
+            ("deploy", "Push to the lighthouse."),
+            ("tunnels", "nacre_tunnels_register"),
+            ("browser", "--screenshot"),
+        ] {
+            let use_it = format!(
+                "!!{{\"tool\": \"skill\", \"input\": {{\"name\": \"{name}\"}}}}\n!!{{\"text\": \"done\"}}"
+            );
+            let end = whole.ask(&use_it).await;
+            assert!(is_complete(&end), "{end:?}");
+            whole
+                .heard(text, |frame| match frame {
+                    FromRunner::Part(part) => match &part.content {
+                        PartContent::Tool(tool) => tool
+                            .result
+                            .as_ref()
+                            .is_some_and(|result| result.contains(text)),
+                        _ => false,
+                    },
+                    _ => false,
+                })
+                .await;
+        }
+        let steps = "/home/user/.nacre/agent/skills/deploy/more/steps.txt";
+        assert_eq!(fs::read_to_string(steps).unwrap(), "first");
     });
 }
 
@@ -244,6 +288,56 @@ fn serve_upload(whole: &Whole, content: Vec<u8>) {
 }
 
 #[test]
+fn a_picture_that_a_tool_looked_at_is_shown() {
+    with_agent(async |mut whole| {
+        let boot = whole.boot();
+        whole.start(boot);
+        whole.is_ready().await;
+        let pixel = STANDARD.decode(PIXEL).unwrap();
+        fs::write("/home/user/workspace/pixel.png", pixel).unwrap();
+        let look = concat!(
+            r#"!!{"tool": "read", "input": {"filePath": "/home/user/workspace/pixel.png"}}"#,
+            "\n",
+            r#"!!{"text": "red"}"#
+        );
+        let end = whole.ask(look).await;
+        assert!(is_complete(&end), "{end:?}");
+        let heard = whole.hub.heard();
+        let images: Vec<_> = heard
+            .iter()
+            .filter_map(|frame| match &frame.body {
+                FromRunner::Image {
+                    image, prompt_id, ..
+                } => Some((image, prompt_id)),
+                _ => None,
+            })
+            .collect();
+        let [(image, prompt)] = images[..] else {
+            panic!("{images:?}");
+        };
+        assert_eq!(image.media_type, "image/png");
+        assert_eq!(image.source, Source::Data(PIXEL.to_owned()));
+        assert!(prompt.is_some());
+    });
+}
+
+/// A tenth of a second of silence, in two channels of 44,100 samples.
+fn silence() -> Vec<u8> {
+    let (rate, channels, samples) = (44_100_u32, 2_u32, 4_410_u32);
+    let data = samples * channels * 2;
+    let mut wave = Vec::new();
+    wave.extend_from_slice(b"RIFF");
+    wave.extend_from_slice(&(36 + data).to_le_bytes());
+    wave.extend_from_slice(b"WAVEfmt \x10\0\0\0\x01\0\x02\0");
+    wave.extend_from_slice(&rate.to_le_bytes());
+    wave.extend_from_slice(&(rate * channels * 2).to_le_bytes());
+    wave.extend_from_slice(b"\x04\0\x10\0data");
+    wave.extend_from_slice(&data.to_le_bytes());
+    wave.resize(44 + data as usize, 0);
+    wave
+}
+
+#[test]
 fn a_voice_note_is_refused_until_somebody_can_hear_it() {
     with_agent(async |mut whole| {
         let boot = whole.boot();
@@ -253,7 +347,7 @@ fn a_voice_note_is_refused_until_somebody_can_hear_it() {
         note.attachments = vec![attachment(
             "note.ogg",
             "audio/ogg",
-            Source::Data(STANDARD.encode(b"OggS")),
+            Source::Data(STANDARD.encode(silence())),
         )];
         let end = whole.send(note.clone()).await;
         assert!(
@@ -268,7 +362,7 @@ fn a_voice_note_is_refused_until_somebody_can_hear_it() {
             model: "whisper".to_owned(),
         });
         whole.hub.say(FromHub::AgentConfig(Box::new(agent)));
-        let asked = Rc::new(RefCell::new(String::new()));
+        let asked = Rc::new(RefCell::new(Vec::new()));
         let kept = Rc::clone(&asked);
         let stand_in = async move {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -276,14 +370,19 @@ fn a_voice_note_is_refused_until_somebody_can_hear_it() {
             while !bytes.ends_with(b"--\r\n") {
                 assert!(stream.read_buf(&mut bytes).await.unwrap() > 0);
             }
-            *kept.borrow_mut() = String::from_utf8_lossy(&bytes).into_owned();
+            *kept.borrow_mut() = bytes;
             let answer = "HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n{\"text\":\"buy milk\"}";
             stream.write_all(answer.as_bytes()).await.unwrap();
         };
         note.id = "again".to_owned();
         let (end, ()) = tokio::join!(whole.send(note), stand_in);
         assert!(is_complete(&end), "{end:?}");
-        assert!(asked.borrow().contains("/v1/audio/transcriptions"));
+        let asked = asked.take();
+        assert!(asked.starts_with(b"POST /v1/audio/transcriptions"));
+        // As its header says: one channel, 16,000 samples.
+        let wave = asked.windows(4).position(|four| four == b"RIFF").unwrap();
+        assert_eq!(asked[wave + 22..][..2], 1_u16.to_le_bytes());
+        assert_eq!(asked[wave + 24..][..4], 16_000_u32.to_le_bytes());
         let told = whole.model.shown().pop().unwrap().to_string();
         assert!(told.contains("[Transcribed voice note] buy milk"), "{told}");
         whole
@@ -349,20 +448,35 @@ fn an_agent_that_is_to_ask_asks_the_hub() {
     });
 }
 
+/// Whether a process of this test runs whose command line has this in it. One that has ended has
+/// none.
+fn runs(word: &str) -> bool {
+    let ours = fs::read_link("/proc/thread-self/ns/net").unwrap();
+    let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    processes
+        .map(|process| process.path())
+        .filter(|process| fs::read_link(process.join("ns/net")).is_ok_and(|net| net == ours))
+        .filter_map(|process| fs::read(process.join("cmdline")).ok())
+        .any(|line| String::from_utf8_lossy(&line).contains(word))
+}
+
 #[test]
-fn a_stop_ends_the_agent_and_leaves_pid_one() {
+fn a_stop_ends_the_agent_and_what_it_started_before_it_is_said() {
     with_agent(async |mut whole| {
         let boot = whole.boot();
         whole.start(boot);
         whole.is_ready().await;
-        let is_served = || std::net::TcpStream::connect("127.0.0.1:4096").is_ok();
-        assert!(is_served());
+        let end = whole
+            .ask(&bash("setsid sleep 86417 > /dev/null 2>&1 &"))
+            .await;
+        assert!(is_complete(&end), "{end:?}");
+        assert!(runs("opencode") && runs("86417"));
         whole.hub.say(FromHub::Stop { reason: None });
         whole
             .heard("the end", |frame| matches!(frame, FromRunner::Stopped))
             .await;
-        // Its last thread may let go of the port a moment after it is gone.
-        eventually("nobody serves", || !is_served()).await;
+        assert!(!runs("opencode"));
+        assert!(!runs("86417"));
     });
 }
 

@@ -247,31 +247,15 @@ impl Whole {
 
     pub(super) fn prompt(&mut self, content: &str) -> Prompt {
         self.prompts += 1;
-        Prompt {
-            id: format!("p{}", self.prompts),
-            content: content.to_owned(),
-            chain: Vec::new(),
-            attachments: Vec::new(),
-            channel: "web:default".to_owned(),
-            reply_channel: None,
-            agent_session: None,
-            author: None,
-            context: None,
-        }
+        Prompt::new(format!("p{}", self.prompts), content)
     }
 
     /// Sends it and waits for its end.
     pub(super) async fn send(&self, prompt: Prompt) -> FromRunner {
         let id = prompt.id.clone();
         self.hub.say(FromHub::Prompt(Box::new(prompt)));
-        self.heard(&format!("the end of {id}"), |frame| match frame {
-            FromRunner::Complete { prompt_id, .. } | FromRunner::Canceled { prompt_id, .. } => {
-                *prompt_id == id
-            }
-            FromRunner::Error(error) => error.prompt_id.as_deref() == Some(&id),
-            _ => false,
-        })
-        .await
+        self.heard(&format!("the end of {id}"), |frame| frame.ends(&id))
+            .await
     }
 
     pub(super) async fn ask(&mut self, content: &str) -> FromRunner {

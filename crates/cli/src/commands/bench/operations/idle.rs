@@ -107,7 +107,6 @@ async fn cost(bench: &Bench, ids: &[SandboxId]) -> Result<Cost, CommandError> {
                 "sandbox {id} has no processes, though nobody ended it"
             ))
         })?;
-        // A runner's program is the sandbox's own view of the file: it is not counted above.
         cost.pss += sizes(pid)?.1;
     }
     Ok(cost)

@@ -71,7 +71,23 @@ pub(super) async fn ask(
     );
     let (reader, mut writer) = tokio::io::split(stream);
     writer.write_all(request.as_bytes()).await?;
-    let mut answer = Vec::new();
-    reader.take(MOST).read_to_end(&mut answer).await?;
+    let (mut answer, mut reader) = (Vec::new(), reader.take(MOST));
+    // Not everybody closes when asked to.
+    while !is_whole(&answer) && reader.read_buf(&mut answer).await? > 0 {}
     Ok(Answer(String::from_utf8_lossy(&answer).into_owned()))
+}
+
+fn is_whole(answer: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(answer);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    let head = head.to_ascii_lowercase();
+    let told = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length:"));
+    match told.map(|length| length.trim().parse::<usize>()) {
+        Some(Ok(length)) => body.len() >= length,
+        _ => head.contains("transfer-encoding: chunked") && body.ends_with("0\r\n\r\n"),
+    }
 }

@@ -11,7 +11,6 @@ use super::super::operations::detach;
 use super::super::stats::middle;
 use super::aside::{Aside, listen_inside};
 use super::entry::{ask, gateway_token, tools_token};
-use super::hub::Hub;
 use super::{Ground, PATIENCE};
 use crate::error::CommandError;
 
@@ -48,11 +47,7 @@ impl Rates {
 /// A server in the sandbox asked without anything between, through a tunnel of the gateway, and
 /// through Caddy in the same sandbox.
 pub(super) async fn run(ground: &mut Ground) -> Result<(), CommandError> {
-    let id = ground.local.create(&ground.workplace()).await?.id;
-    let mut hub = Hub::open(&ground.local, id, None).await?;
-    ground
-        .wait("the workplace's hello", PATIENCE, hub.until_greeted())
-        .await?;
+    let (id, _hub) = ground.greeted().await?;
     let pid = ground.local.show(id).await?.pid;
     let listener = listen_inside(pid.context("the sandbox has no processes")?)?;
     let port = listener.local_addr()?.port();

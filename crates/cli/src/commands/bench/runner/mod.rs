@@ -17,13 +17,14 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use model::{Clock as _, SnapshotId, SystemClock};
-use provider::{LinkBy, Origin, Provider as _, SandboxSpec, Workplace};
+use provider::{LinkBy, Origin, Provider as _, SandboxId, SandboxSpec, Workplace};
 use provider_local::Local;
 
+use self::hub::Hub;
 use super::interrupt::Interrupt;
 use super::machine::Machine;
 use super::report::Report;
-use super::say;
+use super::{concluded, say, told};
 use crate::app::{App, Engine};
 use crate::config;
 use crate::error::CommandError;
@@ -169,6 +170,15 @@ impl Ground {
         }
     }
 
+    /// A sandbox with a workplace, and its hub, which has heard it say hello.
+    async fn greeted(&self) -> Result<(SandboxId, Hub), CommandError> {
+        let id = self.local.create(&self.workplace()).await?.id;
+        let mut hub = Hub::open(&self.local, id, None).await?;
+        self.wait("the workplace's hello", PATIENCE, hub.until_greeted())
+            .await?;
+        Ok((id, hub))
+    }
+
     /// Waits for something that leaves nothing behind when it is given up.
     async fn wait<T>(
         &self,
@@ -214,14 +224,7 @@ pub(super) async fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, Co
     };
     ground.local.warm_up();
     measure_all(&mut ground, &arguments.only).await?;
-    let mut report = ground.report;
-    report.machine.look_again();
-    app.output.result(&report, || report.shown())?;
-    Ok(if report.has_failures() {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    told(app, ground.report)
 }
 
 fn base(engine: &Engine, named: Option<&str>) -> Result<SnapshotId, CommandError> {
@@ -234,7 +237,6 @@ fn base(engine: &Engine, named: Option<&str>) -> Result<SnapshotId, CommandError
     })
 }
 
-/// A figure that fails is reported, and the others go on; an interrupt ends it all.
 async fn measure_all(ground: &mut Ground, only: &[Figure]) -> Result<(), CommandError> {
     let chosen: Vec<Figure> = Figure::value_variants()
         .iter()
@@ -250,17 +252,13 @@ async fn measure_all(ground: &mut Ground, only: &[Figure]) -> Result<(), Command
                 .context("what was made could not be removed")
                 .hint("`nacre sandbox ls --all` shows it")
         });
-        if ground.interrupt.is_asked() {
-            cleared?;
-            return Err(CommandError::failed(
-                "interrupted; what was made is removed",
-            ));
-        }
-        if let Err(error) = measured.and(cleared) {
-            let reason = error.chain().join(": ");
-            say(&format!("{name} failed: {reason}"));
-            ground.report.failed(name, reason);
-        }
+        concluded(
+            name,
+            measured,
+            cleared,
+            &ground.interrupt,
+            &mut ground.report,
+        )?;
     }
     Ok(())
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use provider::Provider as _;
@@ -5,8 +7,7 @@ use provider::Provider as _;
 use super::super::census::{children, parent, sizes};
 use super::super::machine::text;
 use super::super::stats::number;
-use super::hub::Hub;
-use super::{Ground, PATIENCE};
+use super::Ground;
 use crate::error::CommandError;
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -17,11 +18,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// What beside the agent is there in every sandbox: as files, and in memory, with the link up and no
 /// agent.
 pub(super) async fn run(ground: &mut Ground) -> Result<(), CommandError> {
-    let id = ground.local.create(&ground.workplace()).await?.id;
-    let mut hub = Hub::open(&ground.local, id, None).await?;
-    ground
-        .wait("the workplace's hello", PATIENCE, hub.until_greeted())
-        .await?;
+    let (id, mut hub) = ground.greeted().await?;
     let idle = async {
         match tokio::time::timeout(SETTLE, hub.stay()).await {
             Ok(Err(error)) => Err(error),
@@ -41,7 +38,9 @@ pub(super) async fn run(ground: &mut Ground) -> Result<(), CommandError> {
         .find(|pid| is_named(*pid, "nacre-workplace"))
         .ok_or_else(|| missing("the workplace"))?;
 
-    let (mut rss, mut pss, mut bytes, mut libraries) = (0, 0, 0, 0);
+    let (mut rss, mut pss, mut libraries) = (0, 0, 0);
+    // By what they are on the disk: two processes of one program have it once.
+    let mut programs = BTreeMap::new();
     for (name, pid) in [
         ("keeper", keeper),
         ("runner", runner),
@@ -59,12 +58,12 @@ pub(super) async fn run(ground: &mut Ground) -> Result<(), CommandError> {
         value("idle, Rss", resident, MIB, "MiB");
         value("idle, Pss", share, MIB, "MiB");
         if name != "keeper" {
-            let file = fs_err::metadata(format!("/proc/{pid}/exe"))?.len();
-            value("program", file, MB, "MB");
-            bytes += file;
+            let file = fs_err::metadata(format!("/proc/{pid}/exe"))?;
+            programs.insert((file.dev(), file.ino()), file.len());
             libraries += text(&format!("/proc/{pid}/maps")).matches(".so").count() as u64;
         }
     }
+    let bytes = programs.values().sum();
     let report = &mut ground.report;
     let name = "runner and workplace";
     report.goal(name, "program", number(bytes) / MB, 6.0, "MB");

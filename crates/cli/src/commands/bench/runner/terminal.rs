@@ -11,7 +11,6 @@ use wire::workplace::GATEWAY_PORT;
 
 use super::super::stats::Samples;
 use super::entry::gateway_token;
-use super::hub::Hub;
 use super::{Ground, PATIENCE};
 use crate::error::CommandError;
 
@@ -23,11 +22,7 @@ const KEYS: [(u8, u8); 2] = [(b'x', b'x'), (0x7f, 0x08)];
 
 /// Through the gateway into a login shell and back, one key at a time.
 pub(super) async fn run(ground: &mut Ground) -> Result<(), CommandError> {
-    let id = ground.local.create(&ground.workplace()).await?.id;
-    let mut hub = Hub::open(&ground.local, id, None).await?;
-    ground
-        .wait("the workplace's hello", PATIENCE, hub.until_greeted())
-        .await?;
+    let (id, mut hub) = ground.greeted().await?;
     let keys = ground.runs.keys;
     // A WebSocket is too large to be carried about.
     let typing = Box::pin(async {

@@ -19,6 +19,9 @@ use super::{Ground, PATIENCE};
 use crate::error::CommandError;
 
 const HEALTH: &str = "GET /global/health";
+/// What a workplace tells its hub before it says that its agent is ready. OpenCode takes its time
+/// for it, alone as well.
+const MODELS: &str = "GET /config/providers";
 /// A starting server takes connections that it never answers: each probe is one of its own, is given
 /// up soon, and is not waited for before the next.
 const BETWEEN: Duration = Duration::from_millis(20);
@@ -36,7 +39,8 @@ pub(super) async fn run(ground: &mut Ground) -> Result<(), CommandError> {
         .await?;
     ground.local.remove(id).await?;
 
-    let (mut whole, mut alone) = (Samples::default(), Samples::default());
+    let (mut whole, mut health, mut alone) =
+        (Samples::default(), Samples::default(), Samples::default());
     for _ in 0..ground.runs.rounds {
         ground.interrupt.check().await?;
         let (id, took) = workplace(ground).await?;
@@ -51,12 +55,14 @@ pub(super) async fn run(ground: &mut Ground) -> Result<(), CommandError> {
                 Ok(boot_alone(&ground.local, id, &recipe).await?)
             })
             .await?;
-        alone.add(took);
+        health.add(took.to_health);
+        alone.add(took.to_models);
         ground.local.remove(id).await?;
     }
     let report = &mut ground.report;
     let whole = report.times("create to agent ready", &whole);
-    let alone = report.times("OpenCode alone, to its first answer", &alone);
+    report.times("OpenCode alone, to its first answer", &health);
+    let alone = report.times("OpenCode alone, to its models", &alone);
     if let (Some(whole), Some(alone)) = (whole, alone) {
         let over = whole.p50_ms - alone.p50_ms;
         report.goal(
@@ -81,17 +87,50 @@ async fn workplace(ground: &Ground) -> Result<(SandboxId, Duration), CommandErro
     Ok((id, ready.duration_since(begun)))
 }
 
-/// From its start to its first answer.
-async fn boot_alone(local: &Local, id: SandboxId, recipe: &Recipe) -> anyhow::Result<Duration> {
+/// How long it took OpenCode, from its start.
+struct Alone {
+    to_health: Duration,
+    to_models: Duration,
+}
+
+async fn boot_alone(local: &Local, id: SandboxId, recipe: &Recipe) -> anyhow::Result<Alone> {
     let begun = Instant::now();
     let mut running = local.exec(id, recipe.exec()).await?;
     let authorization = recipe.authorization()?;
+    let up = async {
+        let up = first_health(local, id, &authorization).await?;
+        let models = ask(local, id, AGENT_PORT, MODELS, &authorization, "").await?;
+        models.checked().context("asking for its models")?;
+        Ok(Alone {
+            to_health: up.duration_since(begun),
+            to_models: begun.elapsed(),
+        })
+    };
+    let end = async {
+        loop {
+            let said = running.output.recv().await.context("OpenCode is gone")??;
+            if let provider::ExecOutput::Exit(exit) = said {
+                anyhow::bail!("OpenCode ended with {}", exit.code);
+            }
+        }
+    };
+    tokio::select! {
+        up = up => up,
+        end = end => end,
+    }
+}
+
+async fn first_health(
+    local: &Local,
+    id: SandboxId,
+    authorization: &str,
+) -> anyhow::Result<Instant> {
     let mut probes = JoinSet::new();
     let mut next = tokio::time::interval(BETWEEN);
     loop {
         tokio::select! {
             _ = next.tick() => {
-                let (local, authorization) = (local.clone(), authorization.clone());
+                let (local, authorization) = (local.clone(), authorization.to_owned());
                 probes.spawn(async move {
                     let probe = ask(&local, id, AGENT_PORT, HEALTH, &authorization, "");
                     let answer = tokio::time::timeout(PROBE, probe).await;
@@ -101,13 +140,7 @@ async fn boot_alone(local: &Local, id: SandboxId, recipe: &Recipe) -> anyhow::Re
             }
             Some(answered) = probes.join_next() => {
                 if let (true, at) = answered? {
-                    return Ok(at.duration_since(begun));
-                }
-            }
-            said = running.output.recv() => {
-                let said = said.context("OpenCode is gone")??;
-                if let provider::ExecOutput::Exit(exit) = said {
-                    anyhow::bail!("OpenCode ended with {}", exit.code);
+                    return Ok(at);
                 }
             }
         }

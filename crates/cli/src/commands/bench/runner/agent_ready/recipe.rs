@@ -58,7 +58,8 @@ impl Recipe {
     /// Puts the files where they were found.
     pub(super) async fn write(&self, local: &Local, id: SandboxId) -> anyhow::Result<()> {
         let cwd = String::from_utf8_lossy(&self.cwd).into_owned();
-        says(local, id, &["mkdir", "-p", &cwd]).await?;
+        // A repository, as a workplace makes one where it clones none.
+        says(local, id, &["git", "init", "--quiet", &cwd]).await?;
         let exec = local.exec(id, as_user(["tar", "-x", "-C", HOME])).await?;
         exec.input.send(ExecInput::Data(self.files.clone())).await?;
         checked(exec.finish().await?, "tar")?;

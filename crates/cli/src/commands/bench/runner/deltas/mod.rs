@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 
 use provider::{Forward, Provider as _, SandboxId, SandboxSpec};
 use tokio::task::JoinSet;
-use wire::link::{
-    AgentConfig, Boot, CustomProvider, DEFAULT_CHANNEL, FromHub, FromRunner, Model, Prompt,
-};
+use wire::link::{AgentConfig, Boot, CustomProvider, FromHub, FromRunner, Model, Prompt};
 
 use self::answer::{Answer, added};
 use self::model::Speech;
@@ -162,15 +160,8 @@ impl Desk {
 
     async fn ask(&mut self) {
         let prompt = Prompt {
-            id: "bench".to_owned(),
-            content: "Count.".to_owned(),
             chain: vec![self.speech.model()],
-            attachments: Vec::new(),
-            channel: DEFAULT_CHANNEL.to_owned(),
-            reply_channel: None,
-            agent_session: None,
-            author: None,
-            context: None,
+            ..Prompt::new("bench", "Count.")
         };
         self.hub.say(FromHub::Prompt(Box::new(prompt))).await;
     }

@@ -6,18 +6,23 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::task::LocalSet;
-use workplace::hands::{Hands, HandsError};
-use workplace::serve::{ServeError, serve};
+
+use crate::hands::{Hands, HandsError};
+use crate::serve::{ServeError, serve};
 
 const FOR_EVER: Duration = Duration::from_hours(24 * 365);
 
-fn main() -> ExitCode {
+/// How it is called.
+pub const NAME: &str = "nacre-workplace";
+
+/// The whole program.
+pub fn main() -> ExitCode {
     // Executed by descriptor, it would be called by a number.
     let _ = rustix::thread::set_name(c"nacre-workplace");
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "nacre-workplace: {error}");
+            let _ = writeln!(std::io::stderr(), "{NAME}: {error}");
             ExitCode::FAILURE
         }
     }

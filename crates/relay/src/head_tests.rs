@@ -59,10 +59,18 @@ fn an_authority_ends_where_a_path_query_or_backslash_begins() {
 }
 
 #[test]
-fn what_is_not_for_a_proxy_is_said_to_be_so() {
-    for target in ["/", "*", "example.org", "example.org:80"] {
+fn what_is_asked_for_is_a_path_or_an_address() {
+    for target in ["*", "example.org", "example.org:80", ""] {
         let head = format!("GET {target} HTTP/1.1");
-        assert_eq!(error(&[&head]), HeadError::NotForAProxy, "{target}");
+        assert_eq!(error(&[&head]), HeadError::Target, "{target}");
+    }
+    for path in ["/", "/a?b=http://c/"] {
+        let head = request(&[&format!("GET {path} HTTP/1.1")]);
+        let form = parse_request(&head).expect("readable").form;
+        assert_eq!(form, Form::Path(path.as_bytes()));
+    }
+    for bad in ["/a#b", "/a\\b", "/\x7f"] {
+        assert_eq!(error(&[&format!("GET {bad} HTTP/1.1")]), HeadError::Path);
     }
     let head = request(&["GET https://a/ HTTP/1.1"]);
     let form = parse_request(&head).expect("readable").form;

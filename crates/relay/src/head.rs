@@ -1,5 +1,3 @@
-use super::Answer;
-
 /// Request line and fields together.
 pub const MAX_HEAD: usize = 16 << 10;
 const MAX_FIELDS: usize = 128;
@@ -17,8 +15,8 @@ pub enum HeadError {
     FirstLine,
     #[error("only HTTP/1.0 and HTTP/1.1 are spoken")]
     Version,
-    #[error("this is a proxy: ask for http://host/path, or CONNECT host:port")]
-    NotForAProxy,
+    #[error("what is asked for is neither a path, nor http://host/path, nor CONNECT host:port")]
+    Target,
     #[error("the path has a character that must be encoded")]
     Path,
     #[error("a field's name is not a token, or a space precedes its colon")]
@@ -45,7 +43,7 @@ impl HeadError {
             Self::BareLineFeed => "bare-line-feed",
             Self::FirstLine => "first-line",
             Self::Version => "version",
-            Self::NotForAProxy => "not-for-a-proxy",
+            Self::Target => "target",
             Self::Path => "path",
             Self::FieldName => "field-name",
             Self::FieldValue => "field-value",
@@ -54,14 +52,6 @@ impl HeadError {
             Self::Length => "length",
             Self::TransferEncoding => "transfer-encoding",
             Self::TwoLengths => "two-lengths",
-        }
-    }
-
-    /// What a client that sent it is told.
-    pub fn answer(self) -> Answer {
-        match self {
-            Self::TooLarge | Self::TooManyFields => Answer::HEAD_TOO_LARGE,
-            _ => Answer::BAD_REQUEST,
         }
     }
 }
@@ -93,6 +83,8 @@ pub enum Form<'a> {
         path: &'a [u8],
     },
     OtherScheme,
+    /// For the one who was asked; begins with a slash.
+    Path(&'a [u8]),
 }
 
 #[derive(Debug)]
@@ -118,7 +110,7 @@ pub struct Response<'a> {
 
 /// The fields of a head, in their order.
 #[derive(Debug)]
-pub struct Fields<'a>(pub(super) Vec<(&'a [u8], &'a [u8])>);
+pub struct Fields<'a>(Vec<(&'a [u8], &'a [u8])>);
 
 /// The length of the head at the start of `bytes`, with its empty line; `None` while it is not
 /// whole. `looked_at` bytes were looked at before.
@@ -225,7 +217,7 @@ impl Response<'_> {
     }
 
     /// The length that the head tells, whether or not a body follows.
-    pub(super) fn told_length(&self) -> Body {
+    pub fn told_length(&self) -> Body {
         match self.status {
             100..=199 | 204 => Body::None,
             _ => self.length,
@@ -234,6 +226,10 @@ impl Response<'_> {
 }
 
 impl<'a> Fields<'a> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + '_ {
+        self.0.iter().copied()
+    }
+
     pub fn all(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         self.0
             .iter()
@@ -242,7 +238,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Names in `Connection`, which are for the next hop alone.
-    pub(super) fn is_named_in_connection(&self, name: &[u8]) -> bool {
+    pub fn is_named_in_connection(&self, name: &[u8]) -> bool {
         self.all("connection")
             .chain(self.all("proxy-connection"))
             .flat_map(|value| value.split(|byte| *byte == b','))
@@ -300,11 +296,17 @@ fn form<'a>(method: &str, target: &'a [u8]) -> Result<Form<'a>, HeadError> {
     if method == "CONNECT" {
         return Ok(Form::Connect { authority: target });
     }
+    // A fragment is the client's own, and a backslash is a slash to some.
+    let is_path_byte = |byte: &u8| *byte > b' ' && *byte != 0x7f && !matches!(byte, b'#' | b'\\');
+    if target.starts_with(b"/") {
+        let is_path = target.iter().all(is_path_byte);
+        return is_path.then_some(Form::Path(target)).ok_or(HeadError::Path);
+    }
     let scheme_end = target.windows(3).position(|three| three == b"://");
     let Some(scheme_end) =
         scheme_end.filter(|end| target[..*end].iter().all(u8::is_ascii_alphanumeric))
     else {
-        return Err(HeadError::NotForAProxy);
+        return Err(HeadError::Target);
     };
     let (scheme, rest) = (&target[..scheme_end], &target[scheme_end + 3..]);
     if !scheme.eq_ignore_ascii_case(b"http") {
@@ -315,8 +317,6 @@ fn form<'a>(method: &str, target: &'a [u8]) -> Result<Form<'a>, HeadError> {
         .position(|byte| matches!(byte, b'/' | b'?' | b'#' | b'\\'))
         .unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    // A fragment is the client's own, and a backslash is a slash to some.
-    let is_path_byte = |byte: &u8| *byte > b' ' && *byte != 0x7f && !matches!(byte, b'#' | b'\\');
     if !path.iter().all(is_path_byte) {
         return Err(HeadError::Path);
     }

@@ -1,6 +1,8 @@
 //! Speech into text, by whoever the hub names: the transcription API of `OpenAI`, over plain HTTP.
 //! What needs a key or TLS is reached through the model door.
 
+mod wave;
+
 use std::sync::Mutex;
 
 use agent::prompt::{Attachment, Transcriber};
@@ -19,6 +21,8 @@ use serde::Deserialize;
 use tokio::net::TcpStream;
 use wire::link;
 
+use crate::hands::Hands;
+
 /// Words of two hours.
 const MOST_TEXT: usize = 1 << 20;
 
@@ -27,6 +31,14 @@ pub struct Speech {
     asked: Mutex<Option<link::Transcriber>>,
     /// What the model door takes.
     token: Secret,
+    /// Who turns sound into what is wanted, and as whom.
+    converter: Option<(Hands, String)>,
+}
+
+struct Sound {
+    name: String,
+    media_type: String,
+    bytes: Vec<u8>,
 }
 
 #[derive(Deserialize)]
@@ -35,10 +47,28 @@ struct Heard {
 }
 
 impl Speech {
-    pub fn new(token: Secret) -> Self {
+    pub fn new(token: Secret, converter: Option<(Hands, String)>) -> Self {
         Self {
             asked: Mutex::new(None),
             token,
+            converter,
+        }
+    }
+
+    async fn converted(&self, audio: &Attachment, bytes: Vec<u8>) -> Sound {
+        if let Some((hands, user)) = &self.converter
+            && let Some(wave) = wave::from(hands, user, &bytes).await
+        {
+            return Sound {
+                name: "note.wav".to_owned(),
+                media_type: "audio/wav".to_owned(),
+                bytes: wave,
+            };
+        }
+        Sound {
+            name: audio.name.clone(),
+            media_type: audio.media_type.clone(),
+            bytes,
         }
     }
 
@@ -64,6 +94,7 @@ impl Transcriber for Speech {
         let bytes = STANDARD
             .decode(&audio.data)
             .map_err(|_| "it is not base 64".to_owned())?;
+        let sound = self.converted(audio, bytes).await;
         let address = format!(
             "{}/audio/transcriptions",
             asked.base_url.trim_end_matches('/')
@@ -83,7 +114,7 @@ impl Transcriber for Speech {
                 CONTENT_TYPE,
                 format!("multipart/form-data; boundary={boundary}"),
             )
-            .body(Full::new(form(&boundary, &asked.model, audio, &bytes)))
+            .body(Full::new(form(&boundary, &asked.model, &sound)))
             .map_err(|error| error.to_string())?;
         let port = authority.port_u16().unwrap_or(80);
         let stream = TcpStream::connect((authority.host(), port))
@@ -132,13 +163,13 @@ fn boundary() -> String {
     format!("nacre-{:032x}", u128::from_le_bytes(bytes))
 }
 
-fn form(boundary: &str, model: &str, audio: &Attachment, bytes: &[u8]) -> Bytes {
+fn form(boundary: &str, model: &str, sound: &Sound) -> Bytes {
     let plain = |text: &str| -> String {
         text.chars()
             .filter(|c| !c.is_control() && *c != '"' && *c != '\\')
             .collect()
     };
-    let mut form = Vec::with_capacity(bytes.len() + 1024);
+    let mut form = Vec::with_capacity(sound.bytes.len() + 1024);
     for (name, value) in [("model", model), ("response_format", "json")] {
         form.extend_from_slice(
             format!(
@@ -152,12 +183,12 @@ fn form(boundary: &str, model: &str, audio: &Attachment, bytes: &[u8]) -> Bytes 
         format!(
             "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{}\"\r\n\
              Content-Type: {}\r\n\r\n",
-            plain(&audio.name),
-            plain(&audio.media_type)
+            plain(&sound.name),
+            plain(&sound.media_type)
         )
         .as_bytes(),
     );
-    form.extend_from_slice(bytes);
+    form.extend_from_slice(&sound.bytes);
     form.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
     form.into()
 }
@@ -190,7 +221,7 @@ mod tests {
 
     async fn heard(answer: &'static str) -> (Result<String, String>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let speech = Speech::new(Secret::new("door-token"));
+        let speech = Speech::new(Secret::new("door-token"), None);
         assert!(!speech.is_set_up());
         speech.ask(Some(link::Transcriber {
             base_url: format!("http://{}/v1/", listener.local_addr().unwrap()),
@@ -230,7 +261,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_that_needs_more_than_plain_http_is_refused() {
-        let speech = Speech::new(Secret::new("x"));
+        let speech = Speech::new(Secret::new("x"), None);
         speech.ask(Some(link::Transcriber {
             base_url: "https://api.example/v1".to_owned(),
             model: "whisper-1".to_owned(),

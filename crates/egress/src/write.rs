@@ -1,4 +1,7 @@
-use super::head::{Body, Fields, Request, Response, Version};
+//! What the proxy writes: requests and responses as they go on, and answers of its own.
+
+use relay::{Body, Fields, HeadError, Request, Response, Version};
+
 use crate::target::Target;
 
 /// For the next hop alone, whatever `Connection` says. The lengths and the host are written anew
@@ -68,7 +71,7 @@ pub fn forwarded_response(response: &Response<'_>, close: bool, out: &mut Vec<u8
 }
 
 fn put_fields(out: &mut Vec<u8>, fields: &Fields<'_>) {
-    for (name, value) in &fields.0 {
+    for (name, value) in fields.iter() {
         let stays = NOT_FORWARDED
             .iter()
             .any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
@@ -130,6 +133,14 @@ impl Answer {
         verdict: "failed",
     };
 
+    /// What a client that sent such a head is told.
+    pub(crate) fn to(error: HeadError) -> Self {
+        match error {
+            HeadError::TooLarge | HeadError::TooManyFields => Self::HEAD_TOO_LARGE,
+            _ => Self::BAD_REQUEST,
+        }
+    }
+
     /// The whole response. The text is in its first line too, because most tools show only that of
     /// a tunnel that failed.
     pub fn response(self, code: &str, text: &str) -> Vec<u8> {
@@ -149,7 +160,8 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::head::{Form, parse_request, parse_response};
+    use relay::{Form, parse_request, parse_response};
+
     use super::*;
 
     fn forwarded(lines: &[&str], to_proxy: Option<&[u8]>) -> String {
