@@ -24,7 +24,6 @@ mod proc;
 mod pump;
 mod reaper;
 mod serve;
-mod soon;
 mod spawn;
 mod stdio;
 mod stream;

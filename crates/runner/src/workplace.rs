@@ -28,7 +28,6 @@ use crate::failure::cannot;
 use crate::group::Group;
 use crate::identity::Identity;
 use crate::serve::Runner;
-use crate::soon::take_short_turns;
 use crate::spawn::{self, REPORT};
 use crate::stdio::Ends;
 use crate::stream::Stream;
@@ -113,7 +112,6 @@ async fn start(runner: &Runner, order: &Order, program: &OwnedFd) -> Result<Work
     {
         return Err(cannot("start the workplace", errno));
     }
-    take_short_turns(pid);
     let workplace = Workplace {
         conversation: Stream::both(ours).map_err(broken)?,
         exit,
