@@ -1,3 +1,6 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use model::session::{
     ClientStatus, Fault, PauseReason, Place, Refused, Rest, StopReason, SuspendReason,
 };
@@ -12,6 +15,9 @@ use crate::hub::{Command, Reply};
 pub struct Handle {
     pub(crate) session: Id<Session>,
     pub(crate) term: u64,
+    /// The name of the provider whose sandboxes it has.
+    pub(crate) provider: Arc<str>,
+    pub(crate) clients: Arc<AtomicUsize>,
     pub(crate) inbox: mpsc::Sender<Command>,
     pub(crate) seen: watch::Receiver<Seen>,
     pub(crate) events: broadcast::Sender<Event>,
@@ -23,6 +29,16 @@ pub struct Seen {
     pub status: ClientStatus,
     pub place: Option<Place>,
     pub snapshot: Option<SnapshotId>,
+}
+
+/// See [`Handle::attend`].
+#[derive(Debug)]
+pub struct Attendance(Arc<AtomicUsize>);
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug, Clone, thiserror::Error)]
@@ -99,6 +115,13 @@ impl Handle {
     /// Numbered events from now on, each committed before. One who falls behind reads the log.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.events.subscribe()
+    }
+
+    /// Somebody is there for as long as this is held: a sandbox that ends is moved then, and not
+    /// paused.
+    pub fn attend(&self) -> Attendance {
+        self.clients.fetch_add(1, Ordering::Relaxed);
+        Attendance(Arc::clone(&self.clients))
     }
 
     pub fn is_gone(&self) -> bool {

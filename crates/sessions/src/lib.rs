@@ -22,6 +22,6 @@ mod registry;
 mod settings;
 mod sweep;
 
-pub use handle::{Handle, HubError, Seen};
+pub use handle::{Attendance, Handle, HubError, Seen};
 pub use registry::{Makings, Sessions};
 pub use settings::Settings;

@@ -1,14 +1,15 @@
 //! What nobody acts on by itself: leases that run out, sessions left behind, sandboxes that no
 //! session claims. Each look is complete and may be repeated.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use model::session::Generation;
-use provider::{Provider, ProviderError, Sandbox};
+use model::session::{Generation, Place};
+use provider::{Alive, Provider, ProviderError, Sandbox, SandboxId};
 use store::Fence;
 
 use crate::hub::label;
-use crate::{HubError, Sessions};
+use crate::{Handle, HubError, Sessions};
 
 impl Sessions {
     /// Renews, adopts and tidies until the sessions are shut down.
@@ -27,7 +28,41 @@ impl Sessions {
             if let Err(error) = self.adopt().await {
                 tracing::warn!(%error, "sessions that were left cannot be looked for");
             }
+            self.observe().await;
             self.seal_orphans().await;
+        }
+    }
+
+    /// Asks providers which of the sandboxes that serve live. An error is not a death.
+    pub async fn observe(&self) {
+        const AT_ONCE: usize = 100;
+        let shared = self.shared();
+        let mut by_provider: HashMap<Arc<str>, Vec<(Handle, Place)>> = HashMap::new();
+        for handle in shared.handles() {
+            let place = handle.seen.borrow().place;
+            if let Some(place) = place {
+                let name = Arc::clone(&handle.provider);
+                by_provider.entry(name).or_default().push((handle, place));
+            }
+        }
+        for (name, served) in by_provider {
+            let Some(provider) = shared.providers.get(&*name) else {
+                continue;
+            };
+            for some in served.chunks(AT_ONCE) {
+                let ids: Vec<SandboxId> = some.iter().map(|(_, place)| place.sandbox).collect();
+                let Ok(alive) = provider.alive(&ids).await else {
+                    continue;
+                };
+                let dead: HashSet<SandboxId> = alive
+                    .into_iter()
+                    .filter(|(_, alive)| *alive == Alive::Dead)
+                    .map(|(id, _)| id)
+                    .collect();
+                for (handle, place) in some.iter().filter(|(_, p)| dead.contains(&p.sandbox)) {
+                    handle.died(*place).await;
+                }
+            }
         }
     }
 

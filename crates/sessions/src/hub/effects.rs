@@ -5,21 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::session::{Effect, Event, Fault, FaultCode, Generation, Place, Way};
-use model::{Clock, Id, Origin, Session, Timestamp};
+use model::{Clock, Id, Origin, Session, SnapshotId, Timestamp};
 use provider::{
     Capability, Provider, ProviderError, Sandbox, SandboxId, SandboxSpec, SandboxState,
 };
 
 use super::label;
 
-/// Between two tries of what may work when tried again; the last goes on.
-const PAUSES: [Duration; 5] = [
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(5),
-    Duration::from_secs(10),
-    Duration::from_secs(30),
-];
 /// What a fault says to people, at most.
 const MESSAGE: usize = 500;
 
@@ -29,6 +21,10 @@ pub(super) struct Hand {
     pub(super) session: Id<Session>,
     pub(super) provider: Arc<dyn Provider>,
     pub(super) clock: Arc<dyn Clock>,
+    /// Between two tries of what may work when tried again; the last goes on.
+    pub(super) pauses: Arc<[Duration]>,
+    /// What one call may take.
+    pub(super) call: Duration,
 }
 
 impl Hand {
@@ -52,98 +48,166 @@ impl Hand {
     }
 
     async fn boot(&self, generation: Generation, way: &Way, until: Timestamp) -> Event {
-        let spec = self.spec(generation, way);
-        let ensured = self.trying(until, || self.provider.ensure(&spec)).await;
-        match ensured {
-            Ok(ensured) => Event::Ready {
-                place: Place {
-                    sandbox: ensured.sandbox.id,
-                    generation,
-                },
-                expires_at: ensured.sandbox.expires_at,
-            },
-            Err(error) => Event::BootFailed {
-                generation,
-                fault: fault_of(&error, way),
-                at: self.clock.now(),
-            },
+        let booted = match way {
+            Way::Wake => self.wake(generation, until).await,
+            Way::New { origin } => {
+                let spec = self.spec(generation, origin);
+                let ensured = self.trying(until, || self.provider.ensure(&spec)).await;
+                ensured.map(|ensured| ready(generation, &ensured.sandbox))
+            }
+        };
+        booted.unwrap_or_else(|error| Event::BootFailed {
+            generation,
+            fault: fault_of(&error, way),
+            at: self.clock.now(),
+        })
+    }
+
+    /// The same sandbox goes on, or is said to be lost: never is an empty one put in its place.
+    async fn wake(&self, generation: Generation, until: Timestamp) -> Result<Event, ProviderError> {
+        let Some(sandbox) = self.find_until(generation, until).await? else {
+            return Ok(self.lost(generation, None));
+        };
+        match sandbox.state {
+            SandboxState::Running => Ok(ready(generation, &sandbox)),
+            SandboxState::Paused { .. } => {
+                let resumed = self
+                    .trying(until, || self.provider.resume(sandbox.id))
+                    .await;
+                match resumed {
+                    Ok(_) => Ok(ready(generation, &sandbox)),
+                    Err(ProviderError::NotFound { .. }) => Ok(self.lost(generation, None)),
+                    Err(error) => Err(error),
+                }
+            }
+            SandboxState::Ended | SandboxState::Stopped { .. } => {
+                self.died(generation, &sandbox, until).await
+            }
         }
     }
 
     async fn rest(&self, generation: Generation, until: Timestamp) -> Event {
-        let Some(sandbox) = self.find_or_retry(generation, until).await else {
-            return self.lost(generation);
-        };
-        let in_place = self.provider.capabilities().has(Capability::Pause);
-        let rested = if in_place {
-            self.trying(until, || self.provider.pause(sandbox.id)).await
-        } else {
-            self.trying(until, || self.provider.stop(sandbox.id)).await
-        };
-        match rested {
-            Ok(receipt) => Event::Rested {
-                generation,
-                snapshot: receipt.snapshot,
-                at: self.clock.now(),
-            },
-            Err(ProviderError::NotFound { .. }) => self.lost(generation),
-            Err(error) => {
+        self.rested(generation, until)
+            .await
+            .unwrap_or_else(|error| {
                 tracing::warn!(session = %self.session, %error, "a pause did not come about");
                 Event::RestFailed { generation }
-            }
-        }
+            })
     }
 
-    /// It goes on, from memory or from the disk that it left.
-    async fn thaw(&self, generation: Generation) -> Option<Event> {
-        let sandbox = self.find(generation).await.ok()?;
-        let Some(sandbox) = sandbox else {
-            return Some(self.lost(generation));
+    async fn rested(
+        &self,
+        generation: Generation,
+        until: Timestamp,
+    ) -> Result<Event, ProviderError> {
+        let Some(sandbox) = self.find_until(generation, until).await? else {
+            return Ok(self.lost(generation, None));
         };
-        match self.provider.resume(sandbox.id).await {
-            Ok(_) => None,
-            Err(ProviderError::NotFound { .. }) => Some(self.lost(generation)),
-            // It was running; or whoever looks at what lives will find it.
-            Err(_) => None,
+        let in_place = self.provider.capabilities().has(Capability::Pause);
+        let snapshot = match sandbox.state {
+            SandboxState::Ended => return self.died(generation, &sandbox, until).await,
+            // It was done before, and the answer did not come.
+            SandboxState::Stopped { snapshot } => Some(snapshot),
+            SandboxState::Paused { .. } if in_place => None,
+            SandboxState::Paused { .. } | SandboxState::Running => {
+                let rested = if in_place {
+                    self.trying(until, || self.provider.pause(sandbox.id)).await
+                } else {
+                    self.trying(until, || self.provider.stop(sandbox.id)).await
+                };
+                match rested {
+                    Ok(receipt) => receipt.snapshot,
+                    Err(ProviderError::NotFound { .. }) => {
+                        return Ok(self.lost(generation, None));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        Ok(Event::Rested {
+            generation,
+            snapshot,
+            at: self.clock.now(),
+        })
+    }
+
+    /// It goes on, from memory or from the disk that it left; nothing to tell if it does.
+    async fn thaw(&self, generation: Generation) -> Option<Event> {
+        match self.wake(generation, Timestamp::MAX).await {
+            Ok(Event::Ready { .. }) => None,
+            Ok(event) => Some(event),
+            Err(error) => {
+                // Whoever looks at what lives will find it.
+                tracing::warn!(session = %self.session, %error, "a sandbox cannot be let go on");
+                None
+            }
         }
     }
 
     async fn capture(&self, generation: Generation, until: Timestamp) -> Event {
-        let Some(sandbox) = self.find_or_retry(generation, until).await else {
-            return self.lost(generation);
+        self.captured(generation, until)
+            .await
+            .unwrap_or_else(|error| {
+                tracing::warn!(session = %self.session, %error, "a disk cannot be taken along");
+                Event::RestFailed { generation }
+            })
+    }
+
+    async fn captured(
+        &self,
+        generation: Generation,
+        until: Timestamp,
+    ) -> Result<Event, ProviderError> {
+        let Some(sandbox) = self.find_until(generation, until).await? else {
+            return Ok(self.lost(generation, None));
         };
         let id = sandbox.id;
-        // From the capture on nothing may write there.
-        let captured = if self.provider.capabilities().has(Capability::Pause) {
-            match self.trying(until, || self.provider.pause(id)).await {
-                Ok(_) => {
-                    self.trying(until, || self.provider.snapshot(id, None))
-                        .await
-                }
-                Err(error) => Err(error),
+        let snapshot = match sandbox.state {
+            SandboxState::Ended => return self.died(generation, &sandbox, until).await,
+            SandboxState::Stopped { snapshot } => Some(snapshot),
+            // From the capture on nothing may write there.
+            _ if self.provider.capabilities().has(Capability::Pause) => {
+                self.trying(until, || self.provider.pause(id)).await?;
+                let taken = self
+                    .trying(until, || self.provider.snapshot(id, None))
+                    .await?;
+                taken.snapshot
             }
-        } else {
-            self.trying(until, || self.provider.stop(id)).await
+            _ => {
+                self.trying(until, || self.provider.stop(id))
+                    .await?
+                    .snapshot
+            }
         };
-        match captured.map(|receipt| receipt.snapshot) {
-            Ok(Some(snapshot)) => Event::Captured {
+        Ok(match snapshot {
+            Some(snapshot) => Event::Captured {
                 generation,
                 snapshot,
                 until,
             },
-            Err(ProviderError::NotFound { .. }) => self.lost(generation),
-            Ok(None) | Err(_) => Event::RestFailed { generation },
-        }
+            None => Event::RestFailed { generation },
+        })
     }
 
+    /// Tried until it is done: nobody else will.
     async fn end(&self, generation: Generation) -> Event {
-        let snapshot = match self.find(generation).await {
-            Ok(Some(sandbox)) => match self.provider.stop(sandbox.id).await {
-                Ok(receipt) => receipt.snapshot,
-                Err(error) => return self.not_ended(generation, &error),
-            },
-            Ok(None) => None,
-            Err(error) => return self.not_ended(generation, &error),
+        let ended = async || {
+            let Some(sandbox) = self.find(generation).await? else {
+                return Ok(None);
+            };
+            match sandbox.state {
+                SandboxState::Stopped { snapshot } => Ok(Some(snapshot)),
+                _ => Ok(self.provider.stop(sandbox.id).await?.snapshot),
+            }
+        };
+        let snapshot = match self.trying(Timestamp::MAX, ended).await {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                if !matches!(error, ProviderError::NotFound { .. }) {
+                    tracing::warn!(session = %self.session, %error, "a disk cannot be sealed");
+                }
+                None
+            }
         };
         Event::Sealed {
             generation,
@@ -152,30 +216,44 @@ impl Hand {
         }
     }
 
-    /// Its deadline asks for it again, or the look for orphans does.
-    fn not_ended(&self, generation: Generation, error: &ProviderError) -> Event {
-        match error {
-            ProviderError::NotFound { .. } => Event::Sealed {
-                generation,
-                snapshot: None,
-                at: self.clock.now(),
-            },
-            _ => {
-                tracing::warn!(session = %self.session, %error, "a sandbox cannot be ended");
-                Event::RestFailed { generation }
+    /// What is left of it when this is not done is an orphan, and sealed as one.
+    async fn discard(&self, generation: Generation) {
+        let removed = async || match self.find(generation).await? {
+            Some(sandbox) => self.provider.remove(sandbox.id).await,
+            None => Ok(()),
+        };
+        match self.trying(Timestamp::MAX, removed).await {
+            Ok(()) | Err(ProviderError::NotFound { .. }) => {}
+            Err(error) => {
+                tracing::warn!(session = %self.session, %error, "a sandbox cannot be removed");
             }
         }
     }
 
-    async fn discard(&self, generation: Generation) {
-        let removed = match self.find(generation).await {
-            Ok(Some(sandbox)) => self.provider.remove(sandbox.id).await,
-            Ok(None) => Ok(()),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = removed {
-            tracing::warn!(session = %self.session, %error, "a sandbox cannot be removed yet");
+    /// Its processes are gone, and its disk is saved if there is one.
+    async fn died(
+        &self,
+        generation: Generation,
+        sandbox: &Sandbox,
+        until: Timestamp,
+    ) -> Result<Event, ProviderError> {
+        if let SandboxState::Stopped { snapshot } = &sandbox.state {
+            return Ok(self.lost(generation, Some(snapshot.clone())));
         }
+        match self.trying(until, || self.provider.stop(sandbox.id)).await {
+            Ok(receipt) => Ok(self.lost(generation, receipt.snapshot)),
+            Err(ProviderError::NotFound { .. }) => Ok(self.lost(generation, None)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The later end that the provider agrees to.
+    pub(super) async fn extend(
+        &self,
+        sandbox: SandboxId,
+        until: Timestamp,
+    ) -> Result<Timestamp, ProviderError> {
+        self.provider.extend(sandbox, until).await
     }
 
     /// A snapshot of the running one, beside everything else.
@@ -186,10 +264,10 @@ impl Hand {
             .map_err(|error| fault_of(&error, &Way::Wake))
     }
 
-    fn lost(&self, generation: Generation) -> Event {
+    fn lost(&self, generation: Generation, recovered: Option<SnapshotId>) -> Event {
         Event::Lost {
             generation,
-            recovered: None,
+            recovered,
             at: self.clock.now(),
         }
     }
@@ -209,24 +287,20 @@ impl Hand {
     }
 
     /// An error of the provider is not a death.
-    async fn find_or_retry(&self, generation: Generation, until: Timestamp) -> Option<Sandbox> {
-        self.trying(until, || self.find(generation))
-            .await
-            .ok()
-            .flatten()
+    async fn find_until(
+        &self,
+        generation: Generation,
+        until: Timestamp,
+    ) -> Result<Option<Sandbox>, ProviderError> {
+        self.trying(until, || self.find(generation)).await
     }
 
-    fn spec(&self, generation: Generation, way: &Way) -> SandboxSpec {
-        let origin = match way {
-            // Only used if there is none to wake.
-            Way::Wake => provider::Origin::Bare,
-            Way::New { origin } => origin_of(origin),
-        };
+    fn spec(&self, generation: Generation, origin: &Origin) -> SandboxSpec {
         SandboxSpec {
             key: Some(label::key(self.session, generation)),
             generation: generation.0,
             labels: label::of(self.session, generation),
-            ..SandboxSpec::from(origin)
+            ..SandboxSpec::from(origin_of(origin))
         }
     }
 
@@ -235,18 +309,17 @@ impl Hand {
     where
         F: Future<Output = Result<T, ProviderError>>,
     {
-        let mut pauses = PAUSES
-            .iter()
-            .chain(std::iter::repeat(&PAUSES[PAUSES.len() - 1]));
+        let last = self.pauses.last();
+        let mut pauses = self.pauses.iter().chain(last.into_iter().cycle());
         loop {
             let left = until.duration_since(self.clock.now());
             let Ok(left) = Duration::try_from(left) else {
                 return Err(too_late());
             };
-            let error = match tokio::time::timeout(left, once()).await {
+            let error = match tokio::time::timeout(left.min(self.call), once()).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(error)) => error,
-                Err(_) => return Err(too_late()),
+                Err(_) => too_late(),
             };
             let pause = match &error {
                 ProviderError::Throttled { retry_after } => {
@@ -262,6 +335,16 @@ impl Hand {
                 _ => return Err(error),
             }
         }
+    }
+}
+
+fn ready(generation: Generation, sandbox: &Sandbox) -> Event {
+    Event::Ready {
+        place: Place {
+            sandbox: sandbox.id,
+            generation,
+        },
+        expires_at: sandbox.expires_at,
     }
 }
 

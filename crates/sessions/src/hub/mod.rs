@@ -5,24 +5,28 @@
 //! that was written.
 
 mod effects;
+mod expiry;
 pub(crate) mod label;
 mod line;
 mod waiting;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use model::session::{
-    Boot, Effect, Event, Fault, FaultCode, Lifecycle, Place, Refused, Rest, State, StopReason,
+    Boot, Effect, Event, Fault, FaultCode, Lifecycle, PauseReason, Place, Refused, Rest, State,
+    StopReason,
 };
-use model::{Origin, SnapshotId};
-use provider::Provider;
+use model::{Origin, SnapshotId, Timestamp};
+use provider::{Capability, Provider};
 use serde_json::json;
 use store::{Fence, NewEvent, Write, sandboxes, sessions};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use self::effects::Hand;
+use self::expiry::Expiry;
 use self::line::Line;
 use self::waiting::Waiting;
 use crate::registry::{Shared, later};
@@ -39,6 +43,8 @@ pub(crate) enum Command {
     Migrate(Reply<Place>),
     Snapshot(Reply<SnapshotId>),
     Stop(StopReason, Reply<()>),
+    /// Somebody saw that this sandbox does not live any more.
+    Died(Place),
     /// Its term is over.
     LetGo,
 }
@@ -55,6 +61,10 @@ pub(super) enum Outcome {
         taken: Result<SnapshotId, Fault>,
         reply: Reply<SnapshotId>,
     },
+    Extended {
+        place: Place,
+        until: Result<model::Timestamp, provider::ProviderError>,
+    },
 }
 
 #[derive(Debug)]
@@ -68,6 +78,8 @@ pub(crate) struct Hub {
     work: JoinSet<Outcome>,
     line: Line,
     waiting: Waiting,
+    expiry: Expiry,
+    clients: Arc<AtomicUsize>,
     inbox: mpsc::Sender<Command>,
     seen: watch::Sender<Seen>,
     events: broadcast::Sender<store::Event>,
@@ -116,6 +128,8 @@ impl Hub {
             session: fence.session,
             provider,
             clock: Arc::clone(&shared.clock),
+            pauses: Arc::clone(&shared.settings.retries),
+            call: shared.settings.call,
         };
         Ok(Self {
             shared,
@@ -127,6 +141,8 @@ impl Hub {
             work: JoinSet::new(),
             line: Line::default(),
             waiting: Waiting::default(),
+            expiry: Expiry::default(),
+            clients: Arc::default(),
             inbox,
             seen,
             events,
@@ -137,6 +153,8 @@ impl Hub {
         Handle {
             session: self.fence.session,
             term: self.fence.term,
+            provider: self.provider_name.as_str().into(),
+            clients: Arc::clone(&self.clients),
             inbox: self.inbox.clone(),
             seen: self.seen.subscribe(),
             events: self.events.clone(),
@@ -146,17 +164,20 @@ impl Hub {
     async fn live(&mut self) -> End {
         // What the owner before us may not have done.
         self.act(self.lifecycle.owed());
+        self.follow_expiry();
         loop {
-            let left = self.time_left();
+            let deadline = self.time_until(self.lifecycle.deadline());
+            let leaving = self.time_until(self.expiry.leave_at());
             let acted = tokio::select! {
                 biased;
                 () = self.shared.stop.cancelled() => return End::ShutDown,
                 Some(done) = self.work.join_next() => self.took(done).await,
                 Some(command) = self.commands.recv() => self.hear(command).await,
-                () = until_deadline(left) => {
+                () = until_then(deadline) => {
                     let at = self.shared.clock.now();
                     self.happen(Event::DeadlinePassed { at }).await.map(|_| ())
                 }
+                () = until_then(leaving) => self.leave().await,
             };
             if let Err(end) = acted {
                 return end;
@@ -164,12 +185,82 @@ impl Hub {
         }
     }
 
-    fn time_left(&self) -> Option<Duration> {
-        let left = self
-            .lifecycle
-            .deadline()?
-            .duration_since(self.shared.clock.now());
+    fn time_until(&self, then: Option<Timestamp>) -> Option<Duration> {
+        let left = then?.duration_since(self.shared.clock.now());
         Some(Duration::try_from(left).unwrap_or_default())
+    }
+
+    fn follow_expiry(&mut self) {
+        let (now, grace) = (self.shared.clock.now(), self.shared.settings.grace);
+        self.expiry.follow(&self.lifecycle, now, grace);
+    }
+
+    /// The provider will end the sandbox soon: it is kept for longer where that can be, else left.
+    async fn leave(&mut self) -> Result<(), End> {
+        let State::Running(running) = &self.lifecycle.state else {
+            return Ok(());
+        };
+        let place = running.place;
+        self.expiry.begin();
+        if !self.hand.provider.capabilities().has(Capability::Extend) {
+            return self.give_way().await;
+        }
+        let until = later(self.shared.clock.now(), self.shared.settings.extension);
+        let hand = self.hand.clone();
+        self.work.spawn(async move {
+            let until = hand.extend(place.sandbox, until).await;
+            Outcome::Extended { place, until }
+        });
+        Ok(())
+    }
+
+    /// To another sandbox while somebody is there, else to rest.
+    async fn give_way(&mut self) -> Result<(), End> {
+        let (now, settings) = (self.shared.clock.now(), &self.shared.settings);
+        let event = if self.clients.load(Ordering::Relaxed) > 0 {
+            Event::Migrate {
+                until: later(now, settings.migrate),
+            }
+        } else {
+            Event::Rest {
+                to: Rest::Paused(PauseReason::Inactivity),
+                at: now,
+                until: later(now, settings.rest),
+            }
+        };
+        self.expiry.end();
+        let _ = self.happen(event).await?;
+        self.follow_expiry();
+        Ok(())
+    }
+
+    async fn extended(
+        &mut self,
+        place: Place,
+        until: Result<Timestamp, provider::ProviderError>,
+    ) -> Result<(), End> {
+        let State::Running(running) = &self.lifecycle.state else {
+            return Ok(());
+        };
+        if running.place != place {
+            return Ok(());
+        }
+        match until {
+            Ok(expires_at) if running.expires_at.is_none_or(|before| expires_at > before) => {
+                self.expiry.end();
+                let generation = place.generation;
+                let event = Event::Extended {
+                    generation,
+                    expires_at,
+                };
+                self.happen(event).await.map(|_| ())
+            }
+            Ok(_) => self.give_way().await,
+            Err(error) => {
+                tracing::info!(session = %self.fence.session, %error, "a sandbox cannot be kept for longer");
+                self.give_way().await
+            }
+        }
     }
 
     async fn hear(&mut self, command: Command) -> Result<(), End> {
@@ -215,6 +306,13 @@ impl Hub {
                 answer(reply, stopped.map_err(HubError::from));
             }
             Command::Snapshot(reply) => self.take_snapshot(reply),
+            Command::Died(place) => {
+                if matches!(&self.lifecycle.state, State::Running(running) if running.place == place && running.leaving.is_none())
+                {
+                    let generation = place.generation;
+                    self.act(vec![Effect::Thaw { generation }]);
+                }
+            }
             Command::LetGo => return Err(End::Fenced),
         }
         self.tell_waiting().await
@@ -268,6 +366,7 @@ impl Hub {
                 }
                 Err(fault) => answer(reply, Err(HubError::Failed(fault))),
             },
+            Ok(Outcome::Extended { place, until }) => self.extended(place, until).await?,
             // Given up for what came after it, or a fault of ours that the deadline mends.
             Err(error) if error.is_cancelled() => {}
             Err(error) => {
@@ -286,6 +385,7 @@ impl Hub {
         if next != self.lifecycle {
             self.write(&next).await?;
             self.lifecycle = next;
+            self.follow_expiry();
             self.seen.send_if_modified(|seen| {
                 let now = seen_of(&self.lifecycle);
                 let changed = *seen != now;
@@ -362,17 +462,23 @@ impl Hub {
 
     /// Answers whoever waited for what is now the case, and begins again what had to wait.
     async fn tell_waiting(&mut self) -> Result<(), End> {
+        // Before it is begun again: whoever paused it has what they asked for.
+        self.waiting.tell_rested(&self.lifecycle);
         if self.waiting.wants_ready() && may_begin(&self.lifecycle) {
             let until = later(self.shared.clock.now(), self.shared.settings.boot);
             let origin = Origin::Bare;
             let _ = self.happen(Event::Begin { origin, until }).await?;
         }
-        self.waiting.tell(&self.lifecycle);
+        self.waiting.tell_ready(&self.lifecycle);
         Ok(())
     }
 }
 
 impl Handle {
+    pub(crate) async fn died(&self, place: Place) {
+        let _ = self.inbox.send(Command::Died(place)).await;
+    }
+
     /// Tells the hub that its term is over.
     pub(crate) async fn let_go(&self) {
         let _ = self.inbox.send(Command::LetGo).await;
@@ -421,7 +527,7 @@ fn answer<T>(reply: Reply<T>, answer: Result<T, HubError>) {
     let _ = reply.send(answer);
 }
 
-async fn until_deadline(left: Option<Duration>) {
+async fn until_then(left: Option<Duration>) {
     match left {
         Some(left) => tokio::time::sleep(left).await,
         None => std::future::pending().await,

@@ -29,11 +29,14 @@ impl Waiting {
         !self.ready.is_empty()
     }
 
-    pub(super) fn tell(&mut self, lifecycle: &Lifecycle) {
+    pub(super) fn tell_ready(&mut self, lifecycle: &Lifecycle) {
         if let Some(answer) = ready(lifecycle) {
             tell(&mut self.ready, &answer);
             tell(&mut self.moved, &answer);
         }
+    }
+
+    pub(super) fn tell_rested(&mut self, lifecycle: &Lifecycle) {
         if let Some(answer) = rested(lifecycle) {
             tell(&mut self.rested, &answer);
         }

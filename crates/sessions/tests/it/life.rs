@@ -1,7 +1,7 @@
 use model::Origin;
 use model::session::{ClientStatus, PauseReason, Refused, StopReason, SuspendReason};
+use nacre_sessions::HubError;
 use provider::{Provider as _, ProviderError, SandboxState};
-use sessions::HubError;
 
 use crate::world::{World, within};
 

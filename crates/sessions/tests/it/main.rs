@@ -1,5 +1,8 @@
 //! Sessions on the fake provider and a real SQLite.
 
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
+
+mod faults;
 mod life;
 mod owners;
 mod world;

@@ -1,6 +1,6 @@
 use model::session::{ClientStatus, PauseReason};
+use nacre_sessions::HubError;
 use provider::{Origin, Provider as _, SandboxSpec};
-use sessions::HubError;
 
 use crate::world::{World, within};
 

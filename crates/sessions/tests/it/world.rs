@@ -3,10 +3,11 @@ use std::time::Duration;
 
 use camino_tempfile::Utf8TempDir;
 use model::session::Lifecycle;
-use model::{Clock as _, Id, Session, SystemClock};
+use model::{Clock as _, Id, Organisation, Session, SystemClock};
+use nacre_sessions::{Handle, HubError, Makings, Sessions, Settings};
+use provider::Provider;
 use provider::fake::Fake;
-use sessions::{Handle, Makings, Sessions, Settings};
-use store::accounts::Organisation;
+
 use store::sessions::{Channel, NewSession, Type};
 use store::{Config, Replay, Store};
 
@@ -36,7 +37,7 @@ impl World {
             .await
             .unwrap();
         tx.commit().await.unwrap();
-        let sessions = process(&store, &fake, "first", quick());
+        let sessions = process(&store, Arc::new(fake.clone()), "first", quick());
         Self {
             _directory: directory,
             store,
@@ -48,7 +49,20 @@ impl World {
 
     /// Another process on the same store and provider.
     pub(crate) fn another(&self, owner: &str) -> Sessions {
-        process(&self.store, &self.fake, owner, quick())
+        process(&self.store, Arc::new(self.fake.clone()), owner, quick())
+    }
+
+    /// A process that can be killed, on a provider of its own making.
+    pub(crate) fn process(&self, owner: &str, provider: Arc<dyn Provider>) -> Process {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        Process {
+            sessions: process(&self.store, provider, owner, quick()),
+            runtime: Some(runtime),
+        }
     }
 
     pub(crate) async fn record(&self) -> Id<Session> {
@@ -99,20 +113,58 @@ impl World {
     }
 }
 
-fn process(store: &Store, fake: &Fake, owner: &str, settings: Settings) -> Sessions {
+/// Sessions whose tasks all end where they are when it is killed.
+pub(crate) struct Process {
+    sessions: Sessions,
+    /// None once it is killed.
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Process {
+    pub(crate) async fn open(&self, session: Id<Session>) -> Result<Handle, HubError> {
+        let sessions = self.sessions.clone();
+        self.run(async move { sessions.open(session).await }).await
+    }
+
+    pub(crate) async fn seal_orphans(&self) {
+        let sessions = self.sessions.clone();
+        self.run(async move { sessions.seal_orphans().await }).await;
+    }
+
+    async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        self.runtime.as_ref().unwrap().spawn(work).await.unwrap()
+    }
+}
+
+fn process(
+    store: &Store,
+    provider: Arc<dyn Provider>,
+    owner: &str,
+    settings: Settings,
+) -> Sessions {
     Sessions::new(Makings {
         store: store.clone(),
-        providers: vec![Arc::new(fake.clone())],
+        providers: vec![provider],
         clock: Arc::new(SystemClock),
         owner: owner.to_owned(),
         settings,
     })
 }
 
-/// Leases that run out while a test waits for it.
+/// Leases that run out, and calls that are given up, while a test waits for it.
 fn quick() -> Settings {
     Settings {
         lease: Duration::from_millis(200),
+        call: Duration::from_millis(200),
+        retries: [Duration::from_millis(10)].into(),
         ..Settings::usual()
     }
 }
