@@ -210,8 +210,8 @@ impl Group {
         let control = format!("{}/cgroup.event_control", self.directory);
         let (usage, nearly) = (self.usage(), self.nearly());
         let told = fcntl_dupfd_cloexec(&alarm, 0)?;
-        // The kernel answers after a grace period of its own, ten milliseconds or so. A sandbox
-        // whose memory is watched a little later is no worse for it; one that starts later is.
+        // The kernel answers after a grace period of its own, ten milliseconds or so, in which
+        // whoever asks the keeper something would wait too.
         std::thread::Builder::new()
             .stack_size(64 << 10)
             .spawn(move || {

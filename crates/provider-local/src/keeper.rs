@@ -7,11 +7,13 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use camino::Utf8Path;
 use provider::{ProviderError, SandboxId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{PidfdFlags, pidfd_open};
 use wire::keeper::{Ended, Launched, Reply, Request, Start};
@@ -19,6 +21,8 @@ use wire::{Frame, FrameError};
 
 use crate::error::{self, Doing as _};
 
+/// How long a living keeper may take to answer: longer than anything else that it does.
+const ANSWERING: Duration = Duration::from_secs(45);
 /// How long a keeper that does not answer may take to be gone.
 const DYING: Timespec = Timespec {
     tv_sec: 10,
@@ -184,10 +188,13 @@ impl Keeper {
         let Ok(keeper) = Self::connect(directory) else {
             return Ok(None);
         };
+        let patience = |within| set_socket_timeout(&keeper.0, Timeout::Recv, within);
+        patience(Some(ANSWERING)).doing("talking to the keeper")?;
         let Err(silent) = keeper.exchange(&Request::Hello) else {
+            patience(None).doing("talking to the keeper")?;
             return Ok(Some(keeper));
         };
-        let pid = rustix::net::sockopt::socket_peercred(&keeper.0)
+        let pid = socket_peercred(&keeper.0)
             .doing("asking who the keeper is")?
             .pid;
         match pidfd_open(pid, PidfdFlags::empty()) {
@@ -195,7 +202,8 @@ impl Keeper {
             Err(error) => return Err(error).doing("watching the keeper end"),
             Ok(process) => {
                 let mut ended = [PollFd::new(&process, PollFlags::IN)];
-                if poll(&mut ended, Some(&DYING)).doing("watching the keeper end")? > 0 {
+                let gone = retry_on_intr(|| poll(&mut ended, Some(&DYING)));
+                if gone.doing("watching the keeper end")? > 0 {
                     return Ok(None);
                 }
             }

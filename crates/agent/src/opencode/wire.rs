@@ -211,19 +211,12 @@ pub(super) struct ToolState {
     pub(super) error: Option<String>,
     #[serde(default)]
     pub(super) metadata: Value,
+    /// As it comes: a strange one must not keep the call from being read.
     #[serde(default)]
-    pub(super) title: Option<String>,
+    pub(super) title: Value,
+    /// Files, with a `mime` and a `url`.
     #[serde(default)]
-    pub(super) attachments: Vec<File>,
-}
-
-/// What a tool brought along with its words.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct File {
-    #[serde(default)]
-    pub(super) mime: String,
-    #[serde(default)]
-    pub(super) url: String,
+    pub(super) attachments: Value,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -7,6 +7,7 @@ use provider::{Kept, ProviderError, SandboxId, SandboxState};
 use super::Engine;
 use super::stop::Seal;
 use crate::intent::{self, Intent};
+use crate::keeper::Keeper;
 use crate::layer;
 use crate::record::{Record, State, host_boot, process};
 use crate::snapshot::SnapshotRecord;
@@ -202,7 +203,7 @@ impl Engine {
                 SandboxState::Running | SandboxState::Paused { kept: Kept::Memory }
             );
             if alive
-                && crate::keeper::Keeper::connect(&self.home.sandbox(record.id)).is_err()
+                && matches!(Keeper::reach(&self.home.sandbox(record.id)), Ok(None))
                 && let Ok(_lock) = self.home.lock_sandbox(record.id)
             {
                 // It may have ended, or been given one, while we waited; either is fine.

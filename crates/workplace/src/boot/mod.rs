@@ -1,5 +1,6 @@
-//! From an order to a place to work in. The essential phases come first, each waiting for the one
-//! before; what is additional never holds anybody up, and says how it fared.
+//! From an order to a place to work in. The essential phases come first, the first two side by side
+//! and then each after the one before; what is additional never holds anybody up, and says how it
+//! fared.
 //!
 //! ```text
 //! essential    git · workspace · freshness · content · agent
@@ -69,7 +70,8 @@ impl Site {
         // What the agent has made of its own configuration must not keep it from working again; ours
         // goes with each command.
         let identity = phases.try_to("git", workspace::identity(self, boot));
-        let workspace = phases.run("workspace", workspace::bring(self, boot, phases));
+        let bring = Box::pin(workspace::bring(self, boot, phases));
+        let workspace = phases.run("workspace", bring);
         let (_, cloned) = tokio::join!(identity, workspace);
         let cloned = cloned?;
         phases

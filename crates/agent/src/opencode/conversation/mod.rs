@@ -118,6 +118,8 @@ struct Running {
     looks: u32,
     /// How often the conversation was too long for the model.
     overflows: u32,
+    /// Characters of the pictures that tools brought.
+    pictured: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -251,6 +253,7 @@ impl Conversation {
             look_again: false,
             looks: 0,
             overflows: 0,
+            pictured: 0,
         });
     }
 

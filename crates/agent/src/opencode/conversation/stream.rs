@@ -16,6 +16,8 @@ const QUESTION_TOOL: &str = "question";
 /// Pictures of one call, and characters of each.
 const MOST_IMAGES: usize = 8;
 const MOST_IMAGE: usize = 800_000;
+/// Characters of all of a turn: while nobody takes them they wait beside what was said.
+const MOST_PICTURED: usize = 4_000_000;
 const MOST_DESCRIPTION: usize = 200;
 
 impl Conversation {
@@ -207,13 +209,17 @@ impl Conversation {
             running.turn.tool(&part.id, update, &mut out.happenings);
             let is_news = out.happenings.len() > before;
             if is_news && state.status == "completed" {
-                let (turn, prompt) = (running.turn.id(), running.prompt.id.clone());
-                out.happenings
-                    .extend(images(tool, state).map(|image| Happening::Image {
-                        turn,
-                        prompt: prompt.clone(),
+                for image in images(tool, state) {
+                    running.pictured += image.data.len();
+                    if running.pictured > MOST_PICTURED {
+                        break;
+                    }
+                    out.happenings.push(Happening::Image {
+                        turn: running.turn.id(),
+                        prompt: running.prompt.id.clone(),
                         image,
-                    }));
+                    });
+                }
             }
             if running.turn.is_full() {
                 let failure = Failure::new(FailureKind::Other, "the turn has too many parts");
@@ -361,25 +367,25 @@ fn tool_update(
 }
 
 /// The pictures among what a tool brought, as far as they fit into a frame.
-fn images<'a>(tool: &'a str, state: &'a wire::ToolState) -> impl Iterator<Item = Image> + 'a {
-    let described = state.title.as_deref().filter(|title| !title.is_empty());
-    let description: String = described
+fn images(tool: &str, state: &wire::ToolState) -> Vec<Image> {
+    let title = state.title.as_str().filter(|title| !title.is_empty());
+    let description: String = title
         .unwrap_or(tool)
         .chars()
         .take(MOST_DESCRIPTION)
         .collect();
-    let pictures = state.attachments.iter().filter_map(|file| {
-        let is_picture = file.mime.starts_with("image/") && file.mime.len() < 64;
-        let (_, data) = file.url.strip_prefix("data:")?.split_once(";base64,")?;
-        (is_picture && data.len() <= MOST_IMAGE).then_some((&file.mime, data))
-    });
-    pictures
-        .take(MOST_IMAGES)
-        .map(move |(media_type, data)| Image {
-            media_type: media_type.clone(),
+    let files = state.attachments.as_array().into_iter().flatten();
+    let pictures = files.filter_map(|file| {
+        let (mime, url) = (file["mime"].as_str()?, file["url"].as_str()?);
+        let is_picture = mime.starts_with("image/") && mime.len() < 64;
+        let (_, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
+        (is_picture && data.len() <= MOST_IMAGE).then(|| Image {
+            media_type: mime.to_owned(),
             data: data.to_owned(),
             description: description.clone(),
         })
+    });
+    pictures.take(MOST_IMAGES).collect()
 }
 
 /// `None` when it only says that somebody aborted.

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::agent::Failed;
-use crate::event::{DecidedBy, Image, Outcome, PermissionId, QuestionId};
+use crate::event::{self, DecidedBy, Image, Outcome, PermissionId, QuestionId};
 use crate::opencode::wire::Event;
 use crate::prompt::Attachment;
 
@@ -375,6 +375,35 @@ async fn a_picture_of_a_tool_is_shown_once_and_nothing_else_that_it_brought() {
     };
     assert_eq!(images(talk.part(&call)), [shown]);
     assert_eq!(images(talk.part(&call)), []);
+    // One turn shows only so much.
+    let large = format!("data:image/png;base64,{}", "A".repeat(799_000));
+    let mut count = 0;
+    for number in 2..10 {
+        let call = json!({
+            "id": format!("prt_{number}"), "type": "tool", "callID": "c", "tool": "screenshot",
+            "state": { "status": "completed", "attachments": [file("image/png", &large)] },
+        });
+        count += images(talk.part(&call)).len();
+    }
+    assert_eq!(count, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_with_strange_additions_is_a_call_all_the_same() {
+    for (title, attachments) in [
+        (json!(5), json!(null)),
+        (json!(null), json!({})),
+        (json!(["x"]), json!([{ "mime": null, "url": 7 }, 3])),
+    ] {
+        let mut talk = Talk::running(&["a/one"]);
+        talk.answer_begins();
+        let out = talk.part(&json!({
+            "type": "tool", "callID": "c", "tool": "bash",
+            "state": { "status": "completed", "title": title, "attachments": attachments },
+        }));
+        let is_closed = |happening: &Happening| matches!(happening, Happening::PartWhole { content: event::Content::Tool(tool), .. } if tool.state == event::ToolState::Completed);
+        assert!(out.happenings.iter().any(is_closed), "{:?}", out.happenings);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -383,6 +383,8 @@ fn a_voice_note_is_refused_until_somebody_can_hear_it() {
         let wave = asked.windows(4).position(|four| four == b"RIFF").unwrap();
         assert_eq!(asked[wave + 22..][..2], 1_u16.to_le_bytes());
         assert_eq!(asked[wave + 24..][..4], 16_000_u32.to_le_bytes());
+        // A tenth of a second, two bytes a sample; and the header says so.
+        assert_eq!(asked[wave + 40..][..4], 3200_u32.to_le_bytes());
         let told = whole.model.shown().pop().unwrap().to_string();
         assert!(told.contains("[Transcribed voice note] buy milk"), "{told}");
         whole
