@@ -257,11 +257,17 @@ impl Hand {
     }
 
     /// A snapshot of the running one, beside everything else.
-    pub(super) async fn snapshot(&self, sandbox: SandboxId) -> Result<provider::Receipt, Fault> {
-        self.provider
-            .snapshot(sandbox, None)
-            .await
-            .map_err(|error| fault_of(&error, &Way::Wake))
+    pub(super) async fn snapshot(
+        &self,
+        sandbox: SandboxId,
+        until: Timestamp,
+    ) -> Result<SnapshotId, Fault> {
+        let taken = self.trying(until, || self.provider.snapshot(sandbox, None));
+        let receipt = taken.await.map_err(|error| fault_of(&error, &Way::Wake))?;
+        receipt.snapshot.ok_or_else(|| Fault {
+            code: FaultCode::Provider,
+            message: "the provider named no snapshot".to_owned(),
+        })
     }
 
     fn lost(&self, generation: Generation, recovered: Option<SnapshotId>) -> Event {

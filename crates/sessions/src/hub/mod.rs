@@ -15,8 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use model::session::{
-    Boot, Effect, Event, Fault, FaultCode, Lifecycle, PauseReason, Place, Refused, Rest, State,
-    StopReason,
+    Boot, Effect, Event, Fault, Lifecycle, PauseReason, Place, Refused, Rest, State, StopReason,
 };
 use model::{Origin, SnapshotId, Timestamp};
 use provider::{Capability, Provider};
@@ -326,14 +325,9 @@ impl Hub {
             return answer(reply, Err(Refused::Leaving.into()));
         }
         let (place, hand) = (running.place, self.hand.clone());
+        let until = later(self.shared.clock.now(), self.shared.settings.rest);
         self.work.spawn(async move {
-            let receipt = hand.snapshot(place.sandbox).await;
-            let taken = receipt.and_then(|receipt| {
-                receipt.snapshot.ok_or_else(|| Fault {
-                    code: FaultCode::Provider,
-                    message: "the provider named no snapshot".to_owned(),
-                })
-            });
+            let taken = hand.snapshot(place.sandbox, until).await;
             Outcome::Snapshot {
                 place,
                 taken,

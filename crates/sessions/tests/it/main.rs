@@ -5,4 +5,5 @@
 mod faults;
 mod life;
 mod owners;
+mod time;
 mod world;
