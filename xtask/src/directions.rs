@@ -47,6 +47,10 @@ const RULES: &[(&str, May)] = &[
     ),
     ("nacre-store", May::Use(&["nacre-model", "nacre-wire"])),
     ("nacre-jobs", May::Use(&["nacre-model", "nacre-store"])),
+    (
+        "nacre-sessions",
+        May::Use(&["nacre-model", "nacre-provider", "nacre-store"]),
+    ),
     // The only one that names concrete providers.
     ("nacre", May::UseAll),
     ("nacre-testkit", May::UseAll),

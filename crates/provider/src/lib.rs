@@ -12,6 +12,8 @@ mod error;
 mod exec;
 #[cfg(feature = "fake")]
 pub mod fake;
+#[cfg(feature = "fake")]
+pub mod faulty;
 mod files;
 #[cfg(feature = "probe")]
 pub mod probe;

@@ -361,7 +361,7 @@ pub enum Effect {
         generation: Generation,
         until: Timestamp,
     },
-    /// Let it go on.
+    /// Let it go on, where it stands still; and look whether it is there.
     Thaw { generation: Generation },
     /// Make it stand still and take its disk.
     Capture {
@@ -522,7 +522,10 @@ impl Lifecycle {
                     generation: running.place.generation,
                     until: leaving.until,
                 }],
-                None => Vec::new(),
+                // Whoever gave up a pause may have ended before it was let go on.
+                None => vec![Effect::Thaw {
+                    generation: running.place.generation,
+                }],
             },
             State::Migrating(migrating) => vec![match &migrating.step {
                 Step::Capturing { .. } => Effect::Capture {

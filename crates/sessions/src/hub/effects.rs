@@ -1,0 +1,390 @@
+//! What a provider is asked to do for a session. Each is done as often as it takes and may be done
+//! twice: a sandbox is found by its label, whoever made it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::session::{Effect, Event, Fault, FaultCode, Generation, Place, Way};
+use model::{Clock, Id, Origin, Session, SnapshotId, Timestamp};
+use provider::{
+    Capability, Provider, ProviderError, Sandbox, SandboxId, SandboxSpec, SandboxState,
+};
+
+use super::label;
+
+/// What a fault says to people, at most.
+const MESSAGE: usize = 500;
+
+/// Acts for one session.
+#[derive(Debug, Clone)]
+pub(super) struct Hand {
+    pub(super) session: Id<Session>,
+    pub(super) provider: Arc<dyn Provider>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// Between two tries of what may work when tried again; the last goes on.
+    pub(super) pauses: Arc<[Duration]>,
+    /// What one call may take.
+    pub(super) call: Duration,
+}
+
+impl Hand {
+    /// What came of it; nothing when nobody waits for that.
+    pub(super) async fn carry_out(&self, effect: Effect) -> Option<Event> {
+        match effect {
+            Effect::Boot {
+                generation,
+                way,
+                until,
+            } => Some(self.boot(generation, &way, until).await),
+            Effect::Rest { generation, until } => Some(self.rest(generation, until).await),
+            Effect::Thaw { generation } => self.thaw(generation).await,
+            Effect::Capture { generation, until } => Some(self.capture(generation, until).await),
+            Effect::End { generation } => Some(self.end(generation).await),
+            Effect::Discard { generation } => {
+                self.discard(generation).await;
+                None
+            }
+        }
+    }
+
+    async fn boot(&self, generation: Generation, way: &Way, until: Timestamp) -> Event {
+        let booted = match way {
+            Way::Wake => self.wake(generation, until).await,
+            Way::New { origin } => {
+                let spec = self.spec(generation, origin);
+                let ensured = self.trying(until, || self.provider.ensure(&spec)).await;
+                ensured.map(|ensured| ready(generation, &ensured.sandbox))
+            }
+        };
+        booted.unwrap_or_else(|error| Event::BootFailed {
+            generation,
+            fault: fault_of(&error, way),
+            at: self.clock.now(),
+        })
+    }
+
+    /// The same sandbox goes on, or is said to be lost: never is an empty one put in its place.
+    async fn wake(&self, generation: Generation, until: Timestamp) -> Result<Event, ProviderError> {
+        let Some(sandbox) = self.find_until(generation, until).await? else {
+            return Ok(self.lost(generation, None));
+        };
+        match sandbox.state {
+            SandboxState::Running => Ok(ready(generation, &sandbox)),
+            SandboxState::Paused { .. } => {
+                let resumed = self
+                    .trying(until, || self.provider.resume(sandbox.id))
+                    .await;
+                match resumed {
+                    Ok(_) => Ok(ready(generation, &sandbox)),
+                    Err(ProviderError::NotFound { .. }) => Ok(self.lost(generation, None)),
+                    Err(error) => Err(error),
+                }
+            }
+            SandboxState::Ended | SandboxState::Stopped { .. } => {
+                self.died(generation, &sandbox, until).await
+            }
+        }
+    }
+
+    async fn rest(&self, generation: Generation, until: Timestamp) -> Event {
+        self.rested(generation, until)
+            .await
+            .unwrap_or_else(|error| {
+                tracing::warn!(session = %self.session, %error, "a pause did not come about");
+                Event::RestFailed { generation }
+            })
+    }
+
+    async fn rested(
+        &self,
+        generation: Generation,
+        until: Timestamp,
+    ) -> Result<Event, ProviderError> {
+        let Some(sandbox) = self.find_until(generation, until).await? else {
+            return Ok(self.lost(generation, None));
+        };
+        let in_place = self.provider.capabilities().has(Capability::Pause);
+        let snapshot = match sandbox.state {
+            SandboxState::Ended => return self.died(generation, &sandbox, until).await,
+            // It was done before, and the answer did not come.
+            SandboxState::Stopped { snapshot } => Some(snapshot),
+            SandboxState::Paused { .. } if in_place => None,
+            SandboxState::Paused { .. } | SandboxState::Running => {
+                let rested = if in_place {
+                    self.trying(until, || self.provider.pause(sandbox.id)).await
+                } else {
+                    self.trying(until, || self.provider.stop(sandbox.id)).await
+                };
+                match rested {
+                    Ok(receipt) => receipt.snapshot,
+                    Err(ProviderError::NotFound { .. }) => {
+                        return Ok(self.lost(generation, None));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        Ok(Event::Rested {
+            generation,
+            snapshot,
+            at: self.clock.now(),
+        })
+    }
+
+    /// It goes on, from memory or from the disk that it left; nothing to tell if it does.
+    async fn thaw(&self, generation: Generation) -> Option<Event> {
+        match self.wake(generation, Timestamp::MAX).await {
+            Ok(Event::Ready { .. }) => None,
+            Ok(event) => Some(event),
+            Err(error) => {
+                // Whoever looks at what lives will find it.
+                tracing::warn!(session = %self.session, %error, "a sandbox cannot be let go on");
+                None
+            }
+        }
+    }
+
+    async fn capture(&self, generation: Generation, until: Timestamp) -> Event {
+        self.captured(generation, until)
+            .await
+            .unwrap_or_else(|error| {
+                tracing::warn!(session = %self.session, %error, "a disk cannot be taken along");
+                Event::RestFailed { generation }
+            })
+    }
+
+    async fn captured(
+        &self,
+        generation: Generation,
+        until: Timestamp,
+    ) -> Result<Event, ProviderError> {
+        let Some(sandbox) = self.find_until(generation, until).await? else {
+            return Ok(self.lost(generation, None));
+        };
+        let id = sandbox.id;
+        let snapshot = match sandbox.state {
+            SandboxState::Ended => return self.died(generation, &sandbox, until).await,
+            SandboxState::Stopped { snapshot } => Some(snapshot),
+            // From the capture on nothing may write there.
+            _ if self.provider.capabilities().has(Capability::Pause) => {
+                self.trying(until, || self.provider.pause(id)).await?;
+                let taken = self
+                    .trying(until, || self.provider.snapshot(id, None))
+                    .await?;
+                taken.snapshot
+            }
+            _ => {
+                self.trying(until, || self.provider.stop(id))
+                    .await?
+                    .snapshot
+            }
+        };
+        Ok(match snapshot {
+            Some(snapshot) => Event::Captured {
+                generation,
+                snapshot,
+                until,
+            },
+            None => Event::RestFailed { generation },
+        })
+    }
+
+    /// Tried until it is done: nobody else will.
+    async fn end(&self, generation: Generation) -> Event {
+        let ended = async || {
+            let Some(sandbox) = self.find(generation).await? else {
+                return Ok(None);
+            };
+            match sandbox.state {
+                SandboxState::Stopped { snapshot } => Ok(Some(snapshot)),
+                _ => Ok(self.provider.stop(sandbox.id).await?.snapshot),
+            }
+        };
+        let snapshot = match self.trying(Timestamp::MAX, ended).await {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                if !matches!(error, ProviderError::NotFound { .. }) {
+                    tracing::warn!(session = %self.session, %error, "a disk cannot be sealed");
+                }
+                None
+            }
+        };
+        Event::Sealed {
+            generation,
+            snapshot,
+            at: self.clock.now(),
+        }
+    }
+
+    /// What is left of it when this is not done is an orphan, and sealed as one.
+    async fn discard(&self, generation: Generation) {
+        let removed = async || match self.find(generation).await? {
+            Some(sandbox) => self.provider.remove(sandbox.id).await,
+            None => Ok(()),
+        };
+        match self.trying(Timestamp::MAX, removed).await {
+            Ok(()) | Err(ProviderError::NotFound { .. }) => {}
+            Err(error) => {
+                tracing::warn!(session = %self.session, %error, "a sandbox cannot be removed");
+            }
+        }
+    }
+
+    /// Its processes are gone, and its disk is saved if there is one.
+    async fn died(
+        &self,
+        generation: Generation,
+        sandbox: &Sandbox,
+        until: Timestamp,
+    ) -> Result<Event, ProviderError> {
+        if let SandboxState::Stopped { snapshot } = &sandbox.state {
+            return Ok(self.lost(generation, Some(snapshot.clone())));
+        }
+        match self.trying(until, || self.provider.stop(sandbox.id)).await {
+            Ok(receipt) => Ok(self.lost(generation, receipt.snapshot)),
+            Err(ProviderError::NotFound { .. }) => Ok(self.lost(generation, None)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The later end that the provider agrees to.
+    pub(super) async fn extend(
+        &self,
+        sandbox: SandboxId,
+        until: Timestamp,
+    ) -> Result<Timestamp, ProviderError> {
+        self.provider.extend(sandbox, until).await
+    }
+
+    /// A snapshot of the running one, beside everything else.
+    pub(super) async fn snapshot(
+        &self,
+        sandbox: SandboxId,
+        until: Timestamp,
+    ) -> Result<SnapshotId, Fault> {
+        let taken = self.trying(until, || self.provider.snapshot(sandbox, None));
+        let receipt = taken.await.map_err(|error| fault_of(&error, &Way::Wake))?;
+        receipt.snapshot.ok_or_else(|| Fault {
+            code: FaultCode::Provider,
+            message: "the provider named no snapshot".to_owned(),
+        })
+    }
+
+    fn lost(&self, generation: Generation, recovered: Option<SnapshotId>) -> Event {
+        Event::Lost {
+            generation,
+            recovered,
+            at: self.clock.now(),
+        }
+    }
+
+    /// The sandbox of a generation, if the provider has it.
+    async fn find(&self, generation: Generation) -> Result<Option<Sandbox>, ProviderError> {
+        let labels: Vec<(String, String)> =
+            label::of(self.session, generation).into_iter().collect();
+        let found = self.provider.list(&labels).await?;
+        // Of two that carry one label the one that lives counts.
+        Ok(found.into_iter().max_by_key(|sandbox| match sandbox.state {
+            SandboxState::Running => 3,
+            SandboxState::Paused { .. } => 2,
+            SandboxState::Ended => 1,
+            SandboxState::Stopped { .. } => 0,
+        }))
+    }
+
+    /// An error of the provider is not a death.
+    async fn find_until(
+        &self,
+        generation: Generation,
+        until: Timestamp,
+    ) -> Result<Option<Sandbox>, ProviderError> {
+        self.trying(until, || self.find(generation)).await
+    }
+
+    fn spec(&self, generation: Generation, origin: &Origin) -> SandboxSpec {
+        SandboxSpec {
+            key: Some(label::key(self.session, generation)),
+            generation: generation.0,
+            labels: label::of(self.session, generation),
+            ..SandboxSpec::from(origin_of(origin))
+        }
+    }
+
+    /// Tries again what may work then, until the deadline.
+    async fn trying<T, F>(&self, until: Timestamp, once: impl Fn() -> F) -> Result<T, ProviderError>
+    where
+        F: Future<Output = Result<T, ProviderError>>,
+    {
+        let last = self.pauses.last();
+        let mut pauses = self.pauses.iter().chain(last.into_iter().cycle());
+        loop {
+            let left = until.duration_since(self.clock.now());
+            let Ok(left) = Duration::try_from(left) else {
+                return Err(too_late());
+            };
+            let error = match tokio::time::timeout(left.min(self.call), once()).await {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(error)) => error,
+                Err(_) => too_late(),
+            };
+            let pause = match &error {
+                ProviderError::Throttled { retry_after } => {
+                    retry_after.or_else(|| pauses.next().copied())
+                }
+                ProviderError::Unavailable { .. } => pauses.next().copied(),
+                ProviderError::NotFound { .. }
+                | ProviderError::Unsupported(_)
+                | ProviderError::Refused { .. } => None,
+            };
+            match pause {
+                Some(pause) if pause < left => tokio::time::sleep(pause).await,
+                _ => return Err(error),
+            }
+        }
+    }
+}
+
+fn ready(generation: Generation, sandbox: &Sandbox) -> Event {
+    Event::Ready {
+        place: Place {
+            sandbox: sandbox.id,
+            generation,
+        },
+        expires_at: sandbox.expires_at,
+    }
+}
+
+fn too_late() -> ProviderError {
+    ProviderError::unavailable("the provider", "it did not answer in time")
+}
+
+fn origin_of(origin: &Origin) -> provider::Origin {
+    match origin.snapshot() {
+        Some(snapshot) => provider::Origin::Snapshot(snapshot.clone()),
+        None => provider::Origin::Bare,
+    }
+}
+
+fn fault_of(error: &ProviderError, way: &Way) -> Fault {
+    let is_of_the_session = matches!(
+        way,
+        Way::New {
+            origin: Origin::Session(_)
+        }
+    );
+    let code = match error {
+        ProviderError::NotFound { .. } if is_of_the_session => FaultCode::OriginGone,
+        _ => FaultCode::Provider,
+    };
+    let mut message = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(source) = cause {
+        message.push_str(": ");
+        message.push_str(&source.to_string());
+        cause = source.source();
+    }
+    Fault {
+        code,
+        message: message.chars().take(MESSAGE).collect(),
+    }
+}

@@ -1,0 +1,87 @@
+use model::session::{Boot, Fault, FaultCode, Lifecycle, Place, Refused, State};
+
+use super::Reply;
+use crate::HubError;
+
+/// Whoever waits for the session to be somewhere. Dropped with the hub, they all learn that it is
+/// gone.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    ready: Vec<Reply<Place>>,
+    moved: Vec<Reply<Place>>,
+    rested: Vec<Reply<()>>,
+}
+
+impl Waiting {
+    pub(super) fn for_ready(&mut self, reply: Reply<Place>) {
+        self.ready.push(reply);
+    }
+
+    pub(super) fn for_move(&mut self, reply: Reply<Place>) {
+        self.moved.push(reply);
+    }
+
+    pub(super) fn for_rest(&mut self, reply: Reply<()>) {
+        self.rested.push(reply);
+    }
+
+    pub(super) fn wants_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub(super) fn tell_ready(&mut self, lifecycle: &Lifecycle) {
+        if let Some(answer) = ready(lifecycle) {
+            tell(&mut self.ready, &answer);
+            tell(&mut self.moved, &answer);
+        }
+    }
+
+    pub(super) fn tell_rested(&mut self, lifecycle: &Lifecycle) {
+        if let Some(answer) = rested(lifecycle) {
+            tell(&mut self.rested, &answer);
+        }
+    }
+}
+
+fn tell<T: Clone>(waiting: &mut Vec<Reply<T>>, answer: &Result<T, HubError>) {
+    for reply in waiting.drain(..) {
+        // Whoever asked may have gone.
+        let _ = reply.send(answer.clone());
+    }
+}
+
+/// None while it is on its way.
+fn ready(lifecycle: &Lifecycle) -> Option<Result<Place, HubError>> {
+    match &lifecycle.state {
+        State::Running(running) => running.leaving.is_none().then_some(Ok(running.place)),
+        State::Migrating(_) => None,
+        State::Starting(starting) => match &starting.boot {
+            Boot::Failed { fault, .. } => Some(Err(HubError::Failed(fault.clone()))),
+            Boot::UnderWay { .. } | Boot::Unasked => None,
+        },
+        State::Paused(paused) => {
+            let resting = &paused.resting;
+            Some(Err(match (&resting.degraded, &resting.fault) {
+                (Some(_), _) => Refused::Degraded.into(),
+                (None, Some(fault)) => HubError::Failed(fault.clone()),
+                (None, None) => Refused::NotRunning.into(),
+            }))
+        }
+        State::Suspended(_) => Some(Err(Refused::Suspended.into())),
+        State::Stopped(_) => Some(Err(Refused::Stopped.into())),
+    }
+}
+
+fn rested(lifecycle: &Lifecycle) -> Option<Result<(), HubError>> {
+    match &lifecycle.state {
+        State::Running(running) => running.leaving.is_none().then(|| {
+            Err(HubError::Failed(Fault {
+                code: FaultCode::Provider,
+                message: "the pause did not come about; the session runs on".to_owned(),
+            }))
+        }),
+        State::Paused(_) | State::Suspended(_) => Some(Ok(())),
+        State::Stopped(_) => Some(Err(Refused::Stopped.into())),
+        State::Starting(_) | State::Migrating(_) => None,
+    }
+}

@@ -1,0 +1,27 @@
+//! Sessions that outlive their sandboxes.
+//!
+//! A session is a record, a log and, while it is alive, a hub: the one task that owns it. The hub
+//! holds the session's [`Lifecycle`](model::session::Lifecycle), writes every move to the store
+//! before it acts on it, and lets a provider do the rest. Sandboxes come and go under it.
+//!
+//! ```text
+//!  Sessions ── open ──► Handle ── command ──► hub ── write ──► store
+//!                                              │ ▲
+//!                                       effect ▼ │ what came of it
+//!                                            provider
+//! ```
+//!
+//! Whoever opens a session takes it over: its term is raised, and what an owner of an earlier term
+//! still tries to write is refused. A hub that is refused ends.
+
+#![forbid(unsafe_code)]
+
+mod handle;
+mod hub;
+mod registry;
+mod settings;
+mod sweep;
+
+pub use handle::{Attendance, Handle, HubError, Seen};
+pub use registry::{Makings, Sessions};
+pub use settings::Settings;

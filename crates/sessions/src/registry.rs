@@ -1,0 +1,161 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use model::{Clock, Id, Session, SignedDuration, Timestamp};
+use provider::Provider;
+use store::Store;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::hub::{self, Hub};
+use crate::{Handle, HubError, Settings};
+
+/// What sessions are made of.
+#[derive(Debug)]
+pub struct Makings {
+    pub store: Store,
+    pub providers: Vec<Arc<dyn Provider>>,
+    pub clock: Arc<dyn Clock>,
+    /// This process among those that share the store; new at each start.
+    pub owner: String,
+    pub settings: Settings,
+}
+
+/// Every live session of this process.
+#[derive(Debug, Clone)]
+pub struct Sessions(Arc<Shared>);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) providers: HashMap<String, Arc<dyn Provider>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) owner: String,
+    pub(crate) settings: Settings,
+    hubs: Mutex<HashMap<Id<Session>, Handle>>,
+    /// Held while a session is opened, so that two who open it get the same hub.
+    opening: tokio::sync::Mutex<()>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Sessions {
+    pub fn new(makings: Makings) -> Self {
+        let providers = makings
+            .providers
+            .into_iter()
+            .map(|provider| (provider.name().to_owned(), provider))
+            .collect();
+        Self(Arc::new(Shared {
+            store: makings.store,
+            providers,
+            clock: makings.clock,
+            owner: makings.owner,
+            settings: makings.settings,
+            hubs: Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        }))
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0
+    }
+
+    /// The hub of a session: the one that is there, or a new one that takes the session over.
+    pub async fn open(&self, session: Id<Session>) -> Result<Handle, HubError> {
+        if let Some(handle) = self.0.find(session) {
+            return Ok(handle);
+        }
+        let _one_at_a_time = self.0.opening.lock().await;
+        if let Some(handle) = self.0.find(session) {
+            return Ok(handle);
+        }
+        if self.0.stop.is_cancelled() {
+            return Err(HubError::Gone);
+        }
+        let now = self.0.clock.now();
+        let fence = self
+            .0
+            .store
+            .take_over(session, &self.0.owner, now, self.0.lease_end(now))
+            .await?;
+        let record = self.0.store.load_session(session).await?;
+        let hub = Hub::new(Arc::clone(&self.0), fence, &record)?;
+        let handle = hub.handle();
+        self.0.lock().insert(session, handle.clone());
+        let shared = Arc::clone(&self.0);
+        self.0.tasks.spawn(async move {
+            hub::run(hub).await;
+            shared.forget(session, fence.term);
+        });
+        Ok(handle)
+    }
+
+    /// Takes over what was left by owners that are gone, and is to be acted on.
+    pub async fn adopt(&self) -> Result<usize, HubError> {
+        let mut adopted = 0;
+        let mut after = None;
+        loop {
+            let now = self.0.clock.now();
+            let left = self.0.store.abandoned_sessions(now, after, 100).await?;
+            let Some(last) = left.last().copied() else {
+                return Ok(adopted);
+            };
+            for session in left {
+                match self.open(session).await {
+                    Ok(_) => adopted += 1,
+                    // Another process was quicker.
+                    Err(HubError::Store(store::Error::Held { .. })) => {}
+                    Err(error) => {
+                        tracing::warn!(%session, %error, "a session that was left cannot be taken over");
+                    }
+                }
+            }
+            after = Some(last);
+        }
+    }
+
+    /// Lets go of every session; their sandboxes run on.
+    pub async fn shut_down(&self) {
+        self.0.stop.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+}
+
+impl Shared {
+    pub(crate) fn find(&self, session: Id<Session>) -> Option<Handle> {
+        self.lock()
+            .get(&session)
+            .filter(|handle| !handle.is_gone())
+            .cloned()
+    }
+
+    pub(crate) fn handles(&self) -> Vec<Handle> {
+        self.lock().values().cloned().collect()
+    }
+
+    pub(crate) fn lease_end(&self, now: Timestamp) -> Timestamp {
+        later(now, self.settings.lease)
+    }
+
+    fn forget(&self, session: Id<Session>, term: u64) {
+        let mut hubs = self.lock();
+        if hubs.get(&session).is_some_and(|handle| handle.term == term) {
+            hubs.remove(&session);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Id<Session>, Handle>> {
+        self.hubs.lock().expect("no holder of this lock panics")
+    }
+}
+
+pub(crate) fn later(now: Timestamp, by: std::time::Duration) -> Timestamp {
+    SignedDuration::try_from(by)
+        .ok()
+        .and_then(|by| now.checked_add(by).ok())
+        .unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,47 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long things may take, and how many there may be.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// From the wish to have a sandbox until it serves.
+    pub boot: Duration,
+    /// From the wish to pause until the receipt.
+    pub rest: Duration,
+    /// From the wish to move until the new sandbox serves, each half of it.
+    pub migrate: Duration,
+    /// An owner that does not renew its lease for so long is taken over.
+    pub lease: Duration,
+    /// Between two looks for what nobody acted on.
+    pub sweep: Duration,
+    /// What one call to a provider may take; it is made again then.
+    pub call: Duration,
+    /// Between two tries of what a provider may do when asked again; the last goes on.
+    pub retries: Arc<[Duration]>,
+    /// A sandbox that its provider will end is left so long before, or a tenth of its time.
+    pub grace: Duration,
+    /// How much longer a sandbox is asked for at a time, where it can be.
+    pub extension: Duration,
+    /// Commands that wait for one hub.
+    pub inbox: usize,
+    /// Events that a subscriber may be behind before it has to read the log again.
+    pub behind: usize,
+}
+
+impl Settings {
+    pub fn usual() -> Self {
+        Self {
+            boot: Duration::from_mins(5),
+            rest: Duration::from_mins(2),
+            migrate: Duration::from_mins(5),
+            lease: Duration::from_secs(30),
+            sweep: Duration::from_secs(10),
+            call: Duration::from_mins(2),
+            retries: [1, 2, 5, 10, 30].map(Duration::from_secs).into(),
+            grace: Duration::from_mins(5),
+            extension: Duration::from_hours(1),
+            inbox: 64,
+            behind: 256,
+        }
+    }
+}

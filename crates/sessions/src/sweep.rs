@@ -1,0 +1,139 @@
+//! What nobody acts on by itself: leases that run out, sessions left behind, sandboxes that no
+//! session claims. Each look is complete and may be repeated.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use model::session::{Generation, Place};
+use provider::{Alive, Provider, ProviderError, Sandbox, SandboxId};
+use store::Fence;
+
+use crate::hub::label;
+use crate::{Handle, HubError, Sessions};
+
+impl Sessions {
+    /// Renews, adopts and tidies until the sessions are shut down.
+    pub async fn sweep(&self) {
+        let shared = self.shared();
+        let mut ticks = tokio::time::interval(shared.settings.sweep);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = shared.stop.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            if let Err(error) = self.renew().await {
+                tracing::warn!(%error, "leases cannot be renewed");
+            }
+            if let Err(error) = self.adopt().await {
+                tracing::warn!(%error, "sessions that were left cannot be looked for");
+            }
+            self.observe().await;
+            self.seal_orphans().await;
+        }
+    }
+
+    /// Asks providers which of the sandboxes that serve live. An error is not a death.
+    pub async fn observe(&self) {
+        const AT_ONCE: usize = 100;
+        let shared = self.shared();
+        let mut by_provider: HashMap<Arc<str>, Vec<(Handle, Place)>> = HashMap::new();
+        for handle in shared.handles() {
+            let place = handle.seen.borrow().place;
+            if let Some(place) = place {
+                let name = Arc::clone(&handle.provider);
+                by_provider.entry(name).or_default().push((handle, place));
+            }
+        }
+        for (name, served) in by_provider {
+            let Some(provider) = shared.providers.get(&*name) else {
+                continue;
+            };
+            for some in served.chunks(AT_ONCE) {
+                let ids: Vec<SandboxId> = some.iter().map(|(_, place)| place.sandbox).collect();
+                let Ok(alive) = provider.alive(&ids).await else {
+                    continue;
+                };
+                let dead: HashSet<SandboxId> = alive
+                    .into_iter()
+                    .filter(|(_, alive)| *alive == Alive::Dead)
+                    .map(|(id, _)| id)
+                    .collect();
+                for (handle, place) in some.iter().filter(|(_, p)| dead.contains(&p.sandbox)) {
+                    handle.died(*place).await;
+                }
+            }
+        }
+    }
+
+    /// Puts the end of every lease off. Hubs whose term is over learn it by their next write; they
+    /// are told at once here.
+    pub async fn renew(&self) -> Result<(), HubError> {
+        let shared = self.shared();
+        let handles = shared.handles();
+        let fences: Vec<Fence> = handles
+            .iter()
+            .map(|handle| Fence {
+                session: handle.session,
+                term: handle.term,
+            })
+            .collect();
+        let until = shared.lease_end(shared.clock.now());
+        for lost in shared.store.renew(&fences, until).await? {
+            if let Some(handle) = handles.iter().find(|handle| handle.session == lost.session) {
+                handle.let_go().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends sandboxes that carry our label and are no session's. Their disks are sealed first.
+    pub async fn seal_orphans(&self) {
+        for provider in self.shared().providers.values() {
+            if let Err(error) = self.seal_orphans_of(&**provider).await {
+                tracing::warn!(provider = provider.name(), %error, "orphans cannot be looked for");
+            }
+        }
+    }
+
+    async fn seal_orphans_of(&self, provider: &dyn Provider) -> Result<(), HubError> {
+        let ours = [(label::OURS.to_owned(), label::OURS_VALUE.to_owned())];
+        let Ok(sandboxes) = provider.list(&ours).await else {
+            // Asked again at the next look.
+            return Ok(());
+        };
+        for sandbox in sandboxes {
+            if !self.is_claimed(&sandbox).await? {
+                seal(provider, &sandbox).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn is_claimed(&self, sandbox: &Sandbox) -> Result<bool, HubError> {
+        let Some(session) = label::session_of(sandbox) else {
+            return Ok(false);
+        };
+        let Some(record) = self.shared().store.find_session(session).await? else {
+            return Ok(false);
+        };
+        let lifecycle = record.state.lifecycle()?;
+        let claimed: HashSet<Generation> = lifecycle.generations().into_iter().collect();
+        let generation = Generation(sandbox.generation);
+        // One of a generation that is not written yet is on its way.
+        Ok(claimed.contains(&generation) || generation > lifecycle.generation)
+    }
+}
+
+async fn seal(provider: &dyn Provider, sandbox: &Sandbox) {
+    let sealed = match provider.stop(sandbox.id).await {
+        Err(ProviderError::NotFound { .. }) => return,
+        other => other,
+    };
+    match sealed {
+        Ok(receipt) => {
+            tracing::warn!(sandbox = %sandbox.id, snapshot = ?receipt.snapshot, "a sandbox of no session was ended and its disk kept");
+        }
+        Err(error) => tracing::warn!(sandbox = %sandbox.id, %error, "an orphan cannot be ended"),
+    }
+}

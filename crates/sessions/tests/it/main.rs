@@ -1,0 +1,9 @@
+//! Sessions on the fake provider and a real SQLite.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
+
+mod faults;
+mod life;
+mod owners;
+mod time;
+mod world;
