@@ -351,8 +351,8 @@ async fn a_picture_of_a_tool_is_shown_once_and_nothing_else_that_it_brought() {
     let call = json!({
         "type": "tool", "callID": "c", "tool": "browser_screenshot", "state": {
             "status": "completed", "title": "The start page", "attachments": [
-                file("image/png", "data:image/png;base64,UE5H"),
-                file("text/plain", "data:text/plain;base64,UE5H"),
+                file("image/png", "data:image/png;base64,YWJj"),
+                file("text/plain", "data:text/plain;base64,YWJj"),
                 file("image/png", "file:///etc/passwd"),
                 file("image/png", &too_large),
             ],
@@ -370,7 +370,7 @@ async fn a_picture_of_a_tool_is_shown_once_and_nothing_else_that_it_brought() {
     };
     let shown = Image {
         media_type: "image/png".to_owned(),
-        data: "UE5H".to_owned(),
+        data: "YWJj".to_owned(),
         description: "The start page".to_owned(),
     };
     assert_eq!(images(talk.part(&call)), [shown]);
