@@ -10,14 +10,14 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use camino::Utf8Path;
-use provider::{ProviderError, SandboxId};
+use provider::{BoxError, ProviderError, SandboxId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{PidfdFlags, pidfd_open};
+use wire::Frame;
 use wire::keeper::{Ended, Launched, Reply, Request, Start};
-use wire::{Frame, FrameError};
 
 use crate::error::{self, Doing as _};
 
@@ -147,9 +147,10 @@ fn exchange(
     socket: impl AsFd,
     question: &Frame,
     fds: &[BorrowedFd<'_>],
-) -> Result<(Frame, Vec<OwnedFd>), FrameError> {
+) -> Result<(Frame, Vec<OwnedFd>), BoxError> {
     wire::pass::send(&socket, question, fds)?;
-    wire::pass::receive(&socket)?.ok_or(FrameError::Closed)
+    let answer = wire::pass::receive(&socket)?;
+    answer.ok_or_else(|| "it ended without an answer".into())
 }
 
 fn understand(frame: &Frame) -> Result<Reply, ProviderError> {
@@ -225,7 +226,7 @@ impl Keeper {
         Ok((understand(&frame)?, fds.into_iter().next()))
     }
 
-    fn exchange(&self, request: &Request) -> Result<(Frame, Vec<OwnedFd>), FrameError> {
+    fn exchange(&self, request: &Request) -> Result<(Frame, Vec<OwnedFd>), BoxError> {
         exchange(&self.0, &Frame::control(request), &[])
     }
 
