@@ -27,6 +27,15 @@ pub(super) struct Hand {
     pub(super) call: Duration,
 }
 
+/// What there is of a generation.
+enum Found {
+    Running(Sandbox),
+    Paused(Sandbox),
+    Stopped(SnapshotId),
+    /// Gone, and the disk with it or not.
+    Dead(Event),
+}
+
 impl Hand {
     /// What came of it; nothing when nobody waits for that.
     pub(super) async fn carry_out(&self, effect: Effect) -> Option<Event> {
@@ -36,9 +45,15 @@ impl Hand {
                 way,
                 until,
             } => Some(self.boot(generation, &way, until).await),
-            Effect::Rest { generation, until } => Some(self.rest(generation, until).await),
+            Effect::Rest { generation, until } => {
+                let rested = self.rest(generation, until).await;
+                Some(self.or_as_before(generation, rested))
+            }
             Effect::Thaw { generation } => self.thaw(generation).await,
-            Effect::Capture { generation, until } => Some(self.capture(generation, until).await),
+            Effect::Capture { generation, until } => {
+                let captured = self.capture(generation, until).await;
+                Some(self.or_as_before(generation, captured))
+            }
             Effect::End { generation } => Some(self.end(generation).await),
             Effect::Discard { generation } => {
                 self.discard(generation).await;
@@ -65,51 +80,28 @@ impl Hand {
 
     /// The same sandbox goes on, or is said to be lost: never is an empty one put in its place.
     async fn wake(&self, generation: Generation, until: Timestamp) -> Result<Event, ProviderError> {
-        let Some(sandbox) = self.find_until(generation, until).await? else {
-            return Ok(self.lost(generation, None));
+        let sandbox = match self.reach(generation, until).await? {
+            Found::Running(sandbox) => return Ok(ready(generation, &sandbox)),
+            Found::Paused(sandbox) => sandbox,
+            Found::Stopped(snapshot) => return Ok(self.lost(generation, Some(snapshot))),
+            Found::Dead(lost) => return Ok(lost),
         };
-        match sandbox.state {
-            SandboxState::Running => Ok(ready(generation, &sandbox)),
-            SandboxState::Paused { .. } => {
-                let resumed = self
-                    .trying(until, || self.provider.resume(sandbox.id))
-                    .await;
-                match resumed {
-                    Ok(_) => Ok(ready(generation, &sandbox)),
-                    Err(ProviderError::NotFound { .. }) => Ok(self.lost(generation, None)),
-                    Err(error) => Err(error),
-                }
-            }
-            SandboxState::Ended | SandboxState::Stopped { .. } => {
-                self.died(generation, &sandbox, until).await
-            }
+        let resuming = self.trying(until, || self.provider.resume(sandbox.id));
+        match resuming.await {
+            Ok(_) => Ok(ready(generation, &sandbox)),
+            Err(ProviderError::NotFound { .. }) => Ok(self.lost(generation, None)),
+            Err(error) => Err(error),
         }
     }
 
-    async fn rest(&self, generation: Generation, until: Timestamp) -> Event {
-        self.rested(generation, until)
-            .await
-            .unwrap_or_else(|error| {
-                tracing::warn!(session = %self.session, %error, "a pause did not come about");
-                Event::RestFailed { generation }
-            })
-    }
-
-    async fn rested(
-        &self,
-        generation: Generation,
-        until: Timestamp,
-    ) -> Result<Event, ProviderError> {
-        let Some(sandbox) = self.find_until(generation, until).await? else {
-            return Ok(self.lost(generation, None));
-        };
+    async fn rest(&self, generation: Generation, until: Timestamp) -> Result<Event, ProviderError> {
         let in_place = self.provider.capabilities().has(Capability::Pause);
-        let snapshot = match sandbox.state {
-            SandboxState::Ended => return self.died(generation, &sandbox, until).await,
+        let snapshot = match self.reach(generation, until).await? {
+            Found::Dead(lost) => return Ok(lost),
             // It was done before, and the answer did not come.
-            SandboxState::Stopped { snapshot } => Some(snapshot),
-            SandboxState::Paused { .. } if in_place => None,
-            SandboxState::Paused { .. } | SandboxState::Running => {
+            Found::Stopped(snapshot) => Some(snapshot),
+            Found::Paused(_) if in_place => None,
+            Found::Paused(sandbox) | Found::Running(sandbox) => {
                 let rested = if in_place {
                     self.trying(until, || self.provider.pause(sandbox.id)).await
                 } else {
@@ -144,39 +136,25 @@ impl Hand {
         }
     }
 
-    async fn capture(&self, generation: Generation, until: Timestamp) -> Event {
-        self.captured(generation, until)
-            .await
-            .unwrap_or_else(|error| {
-                tracing::warn!(session = %self.session, %error, "a disk cannot be taken along");
-                Event::RestFailed { generation }
-            })
-    }
-
-    async fn captured(
+    async fn capture(
         &self,
         generation: Generation,
         until: Timestamp,
     ) -> Result<Event, ProviderError> {
-        let Some(sandbox) = self.find_until(generation, until).await? else {
-            return Ok(self.lost(generation, None));
-        };
-        let id = sandbox.id;
-        let snapshot = match sandbox.state {
-            SandboxState::Ended => return self.died(generation, &sandbox, until).await,
-            SandboxState::Stopped { snapshot } => Some(snapshot),
-            // From the capture on nothing may write there.
-            _ if self.provider.capabilities().has(Capability::Pause) => {
-                self.trying(until, || self.provider.pause(id)).await?;
-                let taken = self
-                    .trying(until, || self.provider.snapshot(id, None))
-                    .await?;
-                taken.snapshot
-            }
-            _ => {
-                self.trying(until, || self.provider.stop(id))
-                    .await?
-                    .snapshot
+        let snapshot = match self.reach(generation, until).await? {
+            Found::Dead(lost) => return Ok(lost),
+            Found::Stopped(snapshot) => Some(snapshot),
+            Found::Running(sandbox) | Found::Paused(sandbox) => {
+                let id = sandbox.id;
+                // From the capture on nothing may write there.
+                let receipt = if self.provider.capabilities().has(Capability::Pause) {
+                    self.trying(until, || self.provider.pause(id)).await?;
+                    self.trying(until, || self.provider.snapshot(id, None))
+                        .await?
+                } else {
+                    self.trying(until, || self.provider.stop(id)).await?
+                };
+                receipt.snapshot
             }
         };
         Ok(match snapshot {
@@ -230,21 +208,37 @@ impl Hand {
         }
     }
 
-    /// Its processes are gone, and its disk is saved if there is one.
-    async fn died(
+    /// A pause or a capture that did not come about leaves the session as it was.
+    fn or_as_before(&self, generation: Generation, done: Result<Event, ProviderError>) -> Event {
+        done.unwrap_or_else(|error| {
+            tracing::warn!(session = %self.session, %error, "a sandbox cannot be made to rest");
+            Event::RestFailed { generation }
+        })
+    }
+
+    /// The sandbox of a generation, or what became of it: where its processes are gone, its disk is
+    /// saved if there is one. An error of the provider is not a death.
+    async fn reach(
         &self,
         generation: Generation,
-        sandbox: &Sandbox,
         until: Timestamp,
-    ) -> Result<Event, ProviderError> {
-        if let SandboxState::Stopped { snapshot } = &sandbox.state {
-            return Ok(self.lost(generation, Some(snapshot.clone())));
+    ) -> Result<Found, ProviderError> {
+        let found = self.trying(until, || self.find(generation)).await?;
+        let Some(sandbox) = found else {
+            return Ok(Found::Dead(self.lost(generation, None)));
+        };
+        match sandbox.state {
+            SandboxState::Running => return Ok(Found::Running(sandbox)),
+            SandboxState::Paused { .. } => return Ok(Found::Paused(sandbox)),
+            SandboxState::Stopped { snapshot } => return Ok(Found::Stopped(snapshot)),
+            SandboxState::Ended => {}
         }
-        match self.trying(until, || self.provider.stop(sandbox.id)).await {
-            Ok(receipt) => Ok(self.lost(generation, receipt.snapshot)),
-            Err(ProviderError::NotFound { .. }) => Ok(self.lost(generation, None)),
-            Err(error) => Err(error),
-        }
+        let recovered = match self.trying(until, || self.provider.stop(sandbox.id)).await {
+            Ok(receipt) => receipt.snapshot,
+            Err(ProviderError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Found::Dead(self.lost(generation, recovered)))
     }
 
     /// The later end that the provider agrees to.
@@ -290,15 +284,6 @@ impl Hand {
             SandboxState::Ended => 1,
             SandboxState::Stopped { .. } => 0,
         }))
-    }
-
-    /// An error of the provider is not a death.
-    async fn find_until(
-        &self,
-        generation: Generation,
-        until: Timestamp,
-    ) -> Result<Option<Sandbox>, ProviderError> {
-        self.trying(until, || self.find(generation)).await
     }
 
     fn spec(&self, generation: Generation, origin: &Origin) -> SandboxSpec {
