@@ -1,5 +1,6 @@
 use model::session::{ClientStatus, PauseReason};
-use nacre_sessions::HubError;
+use nacre_sessions::{HubError, Settings};
+use provider::fake::Fake;
 use provider::{Origin, Provider as _, SandboxSpec};
 
 use crate::world::{World, within};
@@ -39,7 +40,7 @@ async fn a_session_that_is_let_go_is_taken_over_at_once() {
 
 #[tokio::test]
 async fn while_a_lease_holds_nobody_else_gets_in() {
-    let world = World::new().await;
+    let world = World::set(Fake::default(), Settings::usual()).await;
     let session = world.session().await;
     world.sessions.renew().await.unwrap();
     let other = world.another("second");

@@ -8,6 +8,9 @@ use provider::fake::Fake;
 
 use crate::world::{World, within};
 
+/// Its last tenth is enough to move in, on a machine that has other things to do.
+const LIFETIME: Duration = Duration::from_secs(4);
+
 #[tokio::test]
 async fn a_sandbox_that_dies_leaves_its_disk_to_the_session() {
     let world = World::new().await;
@@ -59,7 +62,7 @@ async fn a_provider_out_of_reach_is_not_a_death() {
 
 #[tokio::test]
 async fn a_sandbox_is_kept_for_longer_where_that_can_be() {
-    let fake = Fake::builder().expiring_in(Duration::from_millis(300));
+    let fake = Fake::builder().expiring_in(LIFETIME);
     let world = World::with(fake.build()).await;
     let session = world.session().await;
     let place = session.ensure_ready().await.unwrap();
@@ -71,15 +74,16 @@ async fn a_sandbox_is_kept_for_longer_where_that_can_be() {
             .any(|call| call.operation == "extend")
     })
     .await;
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    // Past its first end.
+    tokio::time::sleep(LIFETIME).await;
     assert_eq!(session.ensure_ready().await.unwrap(), place);
     assert_eq!(world.history(session.session()).await, "running");
 }
 
 fn short_lived() -> Fake {
     Fake::builder()
-        .expiring_in(Duration::from_secs(4))
-        .max_lifetime(Duration::from_secs(4))
+        .expiring_in(LIFETIME)
+        .max_lifetime(LIFETIME)
         .build()
 }
 

@@ -26,6 +26,10 @@ impl World {
     }
 
     pub(crate) async fn with(fake: Fake) -> Self {
+        Self::set(fake, quick()).await
+    }
+
+    pub(crate) async fn set(fake: Fake, settings: Settings) -> Self {
         let directory = camino_tempfile::tempdir().unwrap();
         let location = format!("sqlite:{}", directory.path().join("nacre.db"));
         let store = Store::open(&Config::new(location.parse().unwrap()))
@@ -37,7 +41,7 @@ impl World {
             .await
             .unwrap();
         tx.commit().await.unwrap();
-        let sessions = process(&store, Arc::new(fake.clone()), "first", quick());
+        let sessions = process(&store, Arc::new(fake.clone()), "first", settings);
         Self {
             _directory: directory,
             store,
