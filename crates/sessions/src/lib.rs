@@ -18,6 +18,7 @@
 
 mod handle;
 mod hub;
+mod link;
 mod queue;
 mod registry;
 mod settings;
