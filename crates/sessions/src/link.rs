@@ -57,10 +57,7 @@ pub(crate) enum Word {
 pub(crate) enum Out {
     Frame(HubFrame),
     /// Its last.
-    Close {
-        term: u64,
-        close: Close,
-    },
+    Close(Close),
 }
 
 /// Serves the door until it is dropped, and opens it again when it breaks.
