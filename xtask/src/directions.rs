@@ -31,6 +31,7 @@ const RULES: &[(&str, May)] = &[
     ),
     ("nacre-agent", May::Use(&["nacre-model"])),
     ("nacre-relay", May::Use(&[])),
+    ("nacre-carrier", May::Use(&["nacre-wire"])),
     (
         "nacre-egress",
         May::Use(&["nacre-model", "nacre-relay", "nacre-wire"]),
@@ -39,7 +40,13 @@ const RULES: &[(&str, May)] = &[
     ("nacre-runner", May::Use(&["nacre-model", "nacre-wire"])),
     (
         "nacre-workplace",
-        May::Use(&["nacre-agent", "nacre-model", "nacre-relay", "nacre-wire"]),
+        May::Use(&[
+            "nacre-agent",
+            "nacre-carrier",
+            "nacre-model",
+            "nacre-relay",
+            "nacre-wire",
+        ]),
     ),
     (
         "nacre-guest",
@@ -49,7 +56,13 @@ const RULES: &[(&str, May)] = &[
     ("nacre-jobs", May::Use(&["nacre-model", "nacre-store"])),
     (
         "nacre-sessions",
-        May::Use(&["nacre-model", "nacre-provider", "nacre-store"]),
+        May::Use(&[
+            "nacre-carrier",
+            "nacre-model",
+            "nacre-provider",
+            "nacre-store",
+            "nacre-wire",
+        ]),
     ),
     // The only one that names concrete providers.
     ("nacre", May::UseAll),

@@ -18,6 +18,8 @@
 
 mod handle;
 mod hub;
+mod link;
+mod queue;
 mod registry;
 mod settings;
 mod sweep;

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use carrier::{Connection, web_socket_config};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::header::AUTHORIZATION;
@@ -16,7 +17,6 @@ use wire::workplace::LINK_DOOR;
 #[cfg(feature = "wss")]
 use rustls as _;
 
-use super::connection::{Connection, web_socket_config};
 use crate::hands::{Hands, HandsError};
 
 /// A hub that does not answer in this time is tried again.

@@ -2,13 +2,13 @@
 
 use std::io;
 
+use carrier::{Connection, Io};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use wire::link::{Call, FromRunner, MAX_LINK_FRAME};
 
 use super::Role;
-use super::connection::{Connection, Io};
 use super::journal::Room;
 use super::pending::{Answer, AskError};
 

@@ -17,7 +17,6 @@
 
 mod backoff;
 pub mod bench;
-mod connection;
 mod dial;
 mod handle;
 mod heart;
@@ -31,7 +30,7 @@ mod talk;
 mod task;
 
 pub use backoff::{Jitter, random};
-pub use connection::{Connection, Io};
+pub use carrier::{Connection, Io};
 pub use dial::{Address, Dial, DialError, Dialling, Door};
 pub use handle::{Handle, SayError, State, Who};
 pub use heart::{BootClock, Clock};

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use carrier::Outgoing;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use wire::link::{Asked, FromRunner, Health, HealthKind, MAX_LINK_FRAME, RunnerFrame};
 
-use super::connection::Outgoing;
 use super::handle::{Command, SayError, Who};
 use super::journal::{Finding, Room};
 use super::pending::{Answer, AskError};

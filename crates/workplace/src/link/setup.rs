@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use carrier::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 use wire::workplace::{self, Order};
 
 use super::Hears;
 use super::backoff::{self, Backoff, Jitter};
-use super::connection::Connection;
 use super::dial::{Address, Dial, Door};
 use super::handle::{Command, Handle, SayError, State};
 use super::heart::{BootClock, Clock, Wakefulness};

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use carrier::Incoming;
 use tokio::sync::mpsc::error::TrySendError;
 use wire::link::{
     Close, ErrorFrame, FromHub, FromRunner, Hello, HubFrame, HubHello, PROTOCOL, Prompt,
     Unreadable, Wrong, read_hub,
 };
 
-use super::connection::Incoming;
 use super::journal::Room;
 use super::prompts::Arrival;
 use super::setup::Link;

@@ -3,10 +3,10 @@
 use std::pin::Pin;
 use std::time::Duration;
 
+use carrier::{Connection, Incoming, Outgoing};
 use tokio::sync::{mpsc, oneshot};
-use wire::link::{Close, FromRunner};
+use wire::link::{Close, FromRunner, RunnerFrame};
 
-use super::connection::{Connection, Incoming, Outgoing};
 use super::dial::{DialError, Dialling};
 use super::handle::{Command, SayError, State};
 use super::heart::{Beat, Heart, INTERVAL};
@@ -276,7 +276,12 @@ impl Link {
         };
         self.remarks.clear();
         let outgoing = live.connection.outgoing.clone();
-        if outgoing.try_send(Outgoing::Close(close)).is_ok() {
+        let last = RunnerFrame::passing(FromRunner::Close(close.clone()));
+        let said = Outgoing::Close {
+            close,
+            line: wire::link::write(&last).into(),
+        };
+        if outgoing.try_send(said).is_ok() {
             self.retiring = Some((live.connection, now + RETIREMENT));
         }
     }

@@ -1,5 +1,7 @@
-//! One conversation with a hub, whichever way its frames travel: lines at the link door, WebSocket
-//! messages elsewhere.
+//! One connection of the link, whichever way its frames travel: lines at the link door, WebSocket
+//! messages elsewhere. It knows what a frame is, and neither who speaks nor what is said.
+
+#![forbid(unsafe_code)]
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
-use wire::link::{Close, FromRunner, MAX_LINK_FRAME, RunnerFrame};
+use wire::link::{Close, MAX_LINK_FRAME};
 
 /// Anything that bytes go through both ways.
 pub trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -28,24 +30,24 @@ const MAX_MESSAGE: usize = 4 * MAX_LINK_FRAME;
 
 pub struct Connection {
     incoming: mpsc::Receiver<Incoming>,
-    pub(super) outgoing: mpsc::Sender<Outgoing>,
+    pub outgoing: mpsc::Sender<Outgoing>,
     /// Moves the bytes. Polled by whoever listens, so that nobody has to own a task.
     carrying: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Incoming {
+pub enum Incoming {
     Frame(Bytes),
     TooLong(usize),
     Closed(Close),
 }
 
 #[derive(Debug)]
-pub(super) enum Outgoing {
+pub enum Outgoing {
     /// Written in one go.
     Frames(Vec<Bytes>),
-    /// Nothing follows.
-    Close(Close),
+    /// Nothing follows. Where there are only lines, `line` says it.
+    Close { close: Close, line: Bytes },
 }
 
 impl Connection {
@@ -70,7 +72,7 @@ impl Connection {
         Self::web_socket(WebSocketStream::from_partially_read(io, read, role, config).await)
     }
 
-    pub(super) fn web_socket<S: Io + 'static>(socket: WebSocketStream<S>) -> Self {
+    pub fn web_socket<S: Io + 'static>(socket: WebSocketStream<S>) -> Self {
         Self::carried(|incoming, outgoing| {
             let (writer, reader) = socket.split();
             Box::pin(async move {
@@ -100,7 +102,7 @@ impl Connection {
     }
 
     /// The next thing that comes; `None` at the end. Moves outgoing bytes meanwhile.
-    pub(super) async fn hear(&mut self) -> Option<Incoming> {
+    pub async fn hear(&mut self) -> Option<Incoming> {
         loop {
             let Some(carrying) = &mut self.carrying else {
                 return self.incoming.recv().await;
@@ -120,7 +122,7 @@ impl fmt::Debug for Connection {
     }
 }
 
-pub(super) fn web_socket_config() -> WebSocketConfig {
+pub fn web_socket_config() -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(CHUNK)
         .write_buffer_size(CHUNK)
@@ -177,10 +179,7 @@ async fn write_lines(
         bytes.clear();
         let frames = match &outgoing {
             Outgoing::Frames(frames) => frames.as_slice(),
-            Outgoing::Close(close) => {
-                let last = RunnerFrame::passing(FromRunner::Close(close.clone()));
-                &[wire::link::write(&last).into()]
-            }
+            Outgoing::Close { line, .. } => std::slice::from_ref(line),
         };
         for frame in frames {
             bytes.extend_from_slice(frame);
@@ -188,7 +187,7 @@ async fn write_lines(
         }
         writer.write_all(&bytes).await.map_err(|_| Broken)?;
         writer.flush().await.map_err(|_| Broken)?;
-        if matches!(outgoing, Outgoing::Close(_)) {
+        if matches!(outgoing, Outgoing::Close { .. }) {
             return writer.shutdown().await.map_err(|_| Broken);
         }
     }
@@ -232,10 +231,10 @@ async fn write_messages<S: Io>(
                 }
                 writer.flush().await.map_err(|_| Broken)?;
             }
-            Outgoing::Close(Close { code, reason }) => {
+            Outgoing::Close { close, .. } => {
                 let close = CloseFrame {
-                    code: code.into(),
-                    reason: reason.into(),
+                    code: close.code.into(),
+                    reason: close.reason.into(),
                 };
                 let last = Message::Close(Some(close));
                 return writer.send(last).await.map_err(|_| Broken);

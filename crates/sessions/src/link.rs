@@ -1,0 +1,227 @@
+//! Runners that call: the link door of one sandbox, and the newest connection at it.
+//!
+//! ```text
+//!  door ── accept ──► conversation ── Word ──► hub
+//!                          ▲                    │
+//!                          └───── HubFrame ─────┘
+//! ```
+//!
+//! A newer connection replaces the older. Whatever a runner says is hostile: what cannot be read is
+//! answered and counted, and only the hub decides what a frame means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrier::{Connection, Incoming, Outgoing};
+use provider::{Door, Provider, SandboxId};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout_at};
+use wire::link::{
+    Close, FromHub, FromRunner, Hello, HubFrame, RunnerFrame, Unreadable, Wrong, read_runner,
+};
+use wire::workplace::LINK_DOOR;
+
+/// For a runner that has connected to say hello.
+const GREETING: Duration = Duration::from_secs(10);
+/// A runner pings twice in that time.
+const SILENCE: Duration = Duration::from_mins(1);
+/// Frames of the hub that wait for a connection.
+pub(crate) const OUTBOX: usize = 64;
+/// What is joined into one write.
+const BATCH: usize = 64;
+/// So many frames that cannot be read are answered; then the connection ends.
+const PATIENCE: u32 = 100;
+
+/// What comes from a sandbox's connections, in order.
+#[derive(Debug)]
+pub(crate) enum Word {
+    /// It said hello; nothing else is heard before it is answered.
+    Up {
+        connection: u64,
+        hello: Hello,
+        /// Dropped to close it without a word.
+        outbox: mpsc::Sender<Out>,
+    },
+    Frame {
+        connection: u64,
+        frame: Box<RunnerFrame>,
+    },
+    Down {
+        connection: u64,
+    },
+}
+
+/// What a hub says on a connection.
+#[derive(Debug)]
+pub(crate) enum Out {
+    Frame(HubFrame),
+    /// Its last.
+    Close(Close),
+}
+
+/// Serves the door until it is dropped, and opens it again when it breaks.
+pub(crate) async fn attend(
+    provider: Arc<dyn Provider>,
+    sandbox: SandboxId,
+    term: u64,
+    pauses: Arc<[Duration]>,
+    words: mpsc::Sender<Word>,
+) {
+    let mut number = 0;
+    let last = pauses.last().copied().unwrap_or(Duration::from_secs(1));
+    let mut waits = pauses.iter().copied();
+    while !words.is_closed() {
+        match provider.serve(sandbox, LINK_DOOR).await {
+            Ok(door) => {
+                waits = pauses.iter().copied();
+                receive(door, term, &mut number, &words).await;
+            }
+            Err(error) => tracing::debug!(%sandbox, %error, "the link door cannot be opened"),
+        }
+        sleep(waits.next().unwrap_or(last)).await;
+    }
+}
+
+/// Until the door breaks.
+async fn receive(mut door: Box<dyn Door>, term: u64, number: &mut u64, words: &mpsc::Sender<Word>) {
+    let mut stream = door.accept().await;
+    while let Ok(accepted) = stream {
+        *number += 1;
+        let talking = converse(Connection::lines(accepted), term, *number, words);
+        stream = tokio::select! {
+            // The newer one counts; what the older still says comes again.
+            next = door.accept() => next,
+            () = talking => door.accept().await,
+        };
+    }
+}
+
+async fn converse(mut connection: Connection, term: u64, number: u64, words: &mpsc::Sender<Word>) {
+    let Some(hello) = greeting(&mut connection).await else {
+        return;
+    };
+    let (outbox, mut said) = mpsc::channel(OUTBOX);
+    let up = Word::Up {
+        connection: number,
+        hello,
+        outbox,
+    };
+    if words.send(up).await.is_err() {
+        return;
+    }
+    let mut talk = Talk {
+        term,
+        number,
+        words,
+        unreadable: 0,
+        waiting: Vec::new(),
+        last: None,
+    };
+    let mut heard_at = Instant::now();
+    loop {
+        let outgoing = connection.outgoing.clone();
+        let has_something = !talk.waiting.is_empty() || talk.last.is_some();
+        let go_on = tokio::select! {
+            biased;
+            permit = outgoing.reserve(), if has_something => match permit {
+                Ok(permit) => talk.say(permit),
+                Err(_) => false,
+            },
+            out = said.recv(), if talk.last.is_none() && talk.waiting.len() < BATCH => match out {
+                Some(out) => talk.take(out),
+                // The hub has let go of it.
+                None => false,
+            },
+            heard = timeout_at(heard_at + SILENCE, connection.hear()) => match heard {
+                Ok(Some(incoming)) => {
+                    heard_at = Instant::now();
+                    talk.hear(incoming).await
+                }
+                Ok(None) | Err(_) => false,
+            },
+        };
+        if !go_on {
+            break;
+        }
+    }
+    let _ = words.send(Word::Down { connection: number }).await;
+}
+
+async fn greeting(connection: &mut Connection) -> Option<Hello> {
+    let heard = timeout_at(Instant::now() + GREETING, connection.hear()).await;
+    let Ok(Some(Incoming::Frame(bytes))) = heard else {
+        return None;
+    };
+    match read_runner(&bytes).ok()?.body {
+        FromRunner::Hello(hello) => Some(hello),
+        _ => None,
+    }
+}
+
+struct Talk<'a> {
+    term: u64,
+    number: u64,
+    words: &'a mpsc::Sender<Word>,
+    unreadable: u32,
+    waiting: Vec<Bytes>,
+    last: Option<(Close, Bytes)>,
+}
+
+/// Each answers whether the conversation goes on.
+impl Talk<'_> {
+    fn take(&mut self, out: Out) -> bool {
+        match out {
+            Out::Frame(frame) => self.waiting.push(wire::link::write(&frame).into()),
+            Out::Close(close) => {
+                let line = HubFrame::new(self.term, FromHub::Close(close.clone()));
+                self.last = Some((close, wire::link::write(&line).into()));
+            }
+        }
+        true
+    }
+
+    /// In order: what waits, and the last word after it.
+    fn say(&mut self, permit: mpsc::Permit<'_, Outgoing>) -> bool {
+        if !self.waiting.is_empty() {
+            permit.send(Outgoing::Frames(std::mem::take(&mut self.waiting)));
+        } else if let Some((close, line)) = self.last.take() {
+            permit.send(Outgoing::Close { close, line });
+        }
+        true
+    }
+
+    async fn hear(&mut self, incoming: Incoming) -> bool {
+        let frame = match incoming {
+            Incoming::Closed(_) => return false,
+            Incoming::TooLong(bytes) => Err(Unreadable {
+                wrong: Wrong::TooLong { bytes },
+                frame: None,
+                request_id: None,
+                term: None,
+                seq: None,
+            }),
+            Incoming::Frame(bytes) => read_runner(&bytes),
+        };
+        match frame {
+            Ok(frame) if matches!(frame.body, FromRunner::Close(_)) => false,
+            Ok(frame) => {
+                let word = Word::Frame {
+                    connection: self.number,
+                    frame: Box::new(frame),
+                };
+                self.words.send(word).await.is_ok()
+            }
+            Err(unreadable) => self.refuse(&unreadable),
+        }
+    }
+
+    fn refuse(&mut self, unreadable: &Unreadable) -> bool {
+        self.unreadable += 1;
+        if let Some(answer) = unreadable.answer() {
+            let frame = HubFrame::new(self.term, FromHub::Error(answer));
+            self.waiting.push(wire::link::write(&frame).into());
+        }
+        self.unreadable <= PATIENCE
+    }
+}
