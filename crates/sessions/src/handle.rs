@@ -5,10 +5,13 @@ use model::session::{
     ClientStatus, Fault, PauseReason, Place, Refused, Rest, StopReason, SuspendReason,
 };
 use model::{Id, Origin, Session, SnapshotId};
-use store::Event;
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use store::prompts::{NewPrompt, Prompt};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use wire::link::{Answer, FromHub};
 
 use crate::hub::{Command, Reply};
+use crate::{Ask, Watch};
 
 /// A live session. Clones lead to the same hub, which ends when it is told to or loses its term.
 #[derive(Debug, Clone)]
@@ -20,7 +23,6 @@ pub struct Handle {
     pub(crate) clients: Arc<AtomicUsize>,
     pub(crate) inbox: mpsc::Sender<Command>,
     pub(crate) seen: watch::Receiver<Seen>,
-    pub(crate) events: broadcast::Sender<Event>,
 }
 
 /// What is to be seen of a session from outside.
@@ -55,6 +57,8 @@ pub enum HubError {
     Store(#[from] store::Error),
     #[error("no provider is called `{0}`")]
     NoProvider(String),
+    #[error("what the session was asked to be cannot be read: {0}")]
+    BadSpec(String),
 }
 
 impl Handle {
@@ -112,9 +116,68 @@ impl Handle {
         self.seen.clone()
     }
 
-    /// Numbered events from now on, each committed before. One who falls behind reads the log.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.events.subscribe()
+    /// Asks the agent something. The same id again answers what became of the first.
+    pub async fn prompt(&self, prompt: NewPrompt) -> Result<Prompt, HubError> {
+        self.ask(|reply| Command::Prompt(prompt, reply)).await
+    }
+
+    /// Puts another text in the place of one that still waits.
+    pub async fn edit(&self, prompt: &str, ask: &Ask) -> Result<(), HubError> {
+        let body = serde_json::to_string(ask).unwrap_or_default();
+        let prompt = prompt.to_owned();
+        self.ask(|reply| Command::Edit {
+            prompt,
+            body,
+            reply,
+        })
+        .await
+    }
+
+    /// Takes one back that still waits.
+    pub async fn withdraw(&self, prompt: &str) -> Result<(), HubError> {
+        self.ask(|reply| Command::Withdraw(prompt.to_owned(), reply))
+            .await
+    }
+
+    /// Ends the turn of a channel, or all.
+    pub async fn cancel(&self, channel: Option<&str>) -> Result<(), HubError> {
+        let channel = channel.map(str::to_owned);
+        self.say(FromHub::Cancel { channel }).await
+    }
+
+    pub async fn answer(
+        &self,
+        question_id: &str,
+        item: usize,
+        answer: Option<Answer>,
+    ) -> Result<(), HubError> {
+        let question_id = question_id.to_owned();
+        self.say(FromHub::Answer {
+            question_id,
+            item,
+            answer,
+        })
+        .await
+    }
+
+    pub async fn permit(&self, id: &str, allow: bool) -> Result<(), HubError> {
+        let id = id.to_owned();
+        self.say(FromHub::Permission { id, allow }).await
+    }
+
+    /// To the runner as it is; what comes of it is told.
+    pub(crate) async fn say(&self, frame: FromHub) -> Result<(), HubError> {
+        self.ask(|reply| Command::Say(frame, reply)).await
+    }
+
+    /// Gives up the memory of a session that is paused in place; its disk stays.
+    pub async fn store(&self) -> Result<(), HubError> {
+        self.ask(Command::Store).await
+    }
+
+    /// All that is told from now on.
+    pub async fn watch(&self) -> Result<Watch, HubError> {
+        self.ask(Command::Watch).await
     }
 
     /// Somebody is there for as long as this is held: a sandbox that ends is moved then, and not

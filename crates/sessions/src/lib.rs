@@ -22,8 +22,12 @@ mod link;
 mod queue;
 mod registry;
 mod settings;
+mod spec;
 mod sweep;
+mod told;
 
 pub use handle::{Attendance, Handle, HubError, Seen};
 pub use registry::{Makings, Sessions};
 pub use settings::Settings;
+pub use spec::{Ask, Spec, Work};
+pub use told::{Told, Watch};

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use carrier::{Connection, Incoming, Outgoing};
 use provider::{Door, Provider, SandboxId};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use wire::link::{
     Close, FromHub, FromRunner, Hello, HubFrame, RunnerFrame, Unreadable, Wrong, read_runner,
 };
@@ -60,24 +60,35 @@ pub(crate) enum Out {
     Close(Close),
 }
 
+/// With a provider that does not open the door.
+#[derive(Debug, Clone)]
+pub(crate) struct Patience {
+    /// What one call may take.
+    pub(crate) call: Duration,
+    /// Between two; the last goes on.
+    pub(crate) pauses: Arc<[Duration]>,
+}
+
 /// Serves the door until it is dropped, and opens it again when it breaks.
 pub(crate) async fn attend(
     provider: Arc<dyn Provider>,
     sandbox: SandboxId,
     term: u64,
-    pauses: Arc<[Duration]>,
+    patience: Patience,
     words: mpsc::Sender<Word>,
 ) {
+    let Patience { call, pauses } = patience;
     let mut number = 0;
     let last = pauses.last().copied().unwrap_or(Duration::from_secs(1));
     let mut waits = pauses.iter().copied();
     while !words.is_closed() {
-        match provider.serve(sandbox, LINK_DOOR).await {
-            Ok(door) => {
+        match timeout(call, provider.serve(sandbox, LINK_DOOR)).await {
+            Ok(Ok(door)) => {
                 waits = pauses.iter().copied();
                 receive(door, term, &mut number, &words).await;
             }
-            Err(error) => tracing::debug!(%sandbox, %error, "the link door cannot be opened"),
+            Err(_) => tracing::debug!(%sandbox, "the link door is not opened in time"),
+            Ok(Err(error)) => tracing::debug!(%sandbox, %error, "the link door cannot be opened"),
         }
         sleep(waits.next().unwrap_or(last)).await;
     }

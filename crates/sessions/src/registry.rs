@@ -7,7 +7,7 @@ use store::Store;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::hub::{self, Hub};
+use crate::hub::{self, Hub, Loaded};
 use crate::{Handle, HubError, Settings};
 
 /// What sessions are made of.
@@ -81,8 +81,14 @@ impl Sessions {
             .store
             .take_over(session, &self.0.owner, now, self.0.lease_end(now))
             .await?;
-        let record = self.0.store.load_session(session).await?;
-        let hub = Hub::new(Arc::clone(&self.0), fence, &record)?;
+        let store = &self.0.store;
+        let loaded = Loaded {
+            record: store.load_session(session).await?,
+            prompts: store.open_prompts(session).await?,
+            channels: store.channels(session).await?,
+            messages: store.open_messages(session).await?,
+        };
+        let hub = Hub::new(Arc::clone(&self.0), fence, loaded)?;
         let handle = hub.handle();
         self.0.lock().insert(session, handle.clone());
         let shared = Arc::clone(&self.0);

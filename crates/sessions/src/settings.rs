@@ -22,6 +22,14 @@ pub struct Settings {
     pub grace: Duration,
     /// How much longer a sandbox is asked for at a time, where it can be.
     pub extension: Duration,
+    /// A turn may take so long to end by itself before its session is moved.
+    pub turn: Duration,
+    /// How long it is waited for turns that were told to end.
+    pub drain: Duration,
+    /// A sandbox that nobody and nothing uses for so long is let go.
+    pub idle: Duration,
+    /// Memory is held for a session that is paused for so long; then its disk alone is.
+    pub paused: Duration,
     /// Commands that wait for one hub.
     pub inbox: usize,
     /// Events that a subscriber may be behind before it has to read the log again.
@@ -40,6 +48,10 @@ impl Settings {
             retries: [1, 2, 5, 10, 30].map(Duration::from_secs).into(),
             grace: Duration::from_mins(5),
             extension: Duration::from_hours(1),
+            turn: Duration::from_secs(30),
+            drain: Duration::from_secs(10),
+            idle: Duration::from_mins(15),
+            paused: Duration::from_mins(180),
             inbox: 64,
             behind: 256,
         }

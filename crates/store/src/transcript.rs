@@ -52,6 +52,14 @@ pub struct Part {
     pub content: Value,
 }
 
+/// An answer that is still being given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenMessage {
+    pub id: String,
+    pub prompt_id: Option<String>,
+    pub channel: String,
+}
+
 /// What the agent asks and nobody has answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
@@ -129,6 +137,27 @@ impl Store {
         fit(&mut reader, session, &mut rows).await?;
         rows.reverse();
         with_parts(&mut reader, session, rows).await
+    }
+
+    /// Answers that are not done, in order.
+    pub async fn open_messages(&self, session: Id<Session>) -> Result<Vec<OpenMessage>> {
+        const SQL: &str = "SELECT id, prompt_id, channel FROM messages
+            WHERE session_id = $1 AND done_at IS NULL AND removed_seq IS NULL
+            ORDER BY position LIMIT $2";
+        let mut reader = Reader::acquire(&self.database).await?;
+        let rows: Vec<(String, Option<String>, String)> = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
+                .bind(session.to_string())
+                .bind(limits::page(limits::PAGE))
+                .fetch_all(c)
+                .await)?;
+        Ok(rows
+            .into_iter()
+            .map(|(id, prompt_id, channel)| OpenMessage {
+                id,
+                prompt_id,
+                channel,
+            })
+            .collect())
     }
 
     /// Questions and permissions that wait for a person.

@@ -45,6 +45,8 @@ enum Change {
     State(Box<StateColumns>),
     Touch,
     Title(String),
+    SkipFrames(Frame),
+    Edit(String, String),
     Dispatch(String, Destination),
     Accept(String, Destination),
     GiveBack(String, Destination),
@@ -121,6 +123,18 @@ impl Write {
     #[must_use]
     pub fn title(self, title: impl Into<String>) -> Self {
         self.with(Change::Title(title.into()))
+    }
+
+    /// A runner has lost what it said up to this frame.
+    #[must_use]
+    pub fn skip_frames(self, upto: Frame) -> Self {
+        self.with(Change::SkipFrames(upto))
+    }
+
+    /// Of one that still waits.
+    #[must_use]
+    pub fn edit_prompt(self, prompt: impl Into<String>, body: impl Into<String>) -> Self {
+        self.with(Change::Edit(prompt.into(), body.into()))
     }
 
     #[must_use]
@@ -226,6 +240,8 @@ impl Write {
                 Change::State(state) => session.set_state(state).await?,
                 Change::Touch => session.touch(at).await?,
                 Change::Title(title) => session.set_title(title).await?,
+                Change::SkipFrames(upto) => session.skip_frames(upto, at).await?,
+                Change::Edit(id, body) => session.edit_prompt(id, body).await?,
                 Change::Dispatch(id, to) => session.dispatch_prompt(id, to, at).await?,
                 Change::Accept(id, from) => session.accept_prompt(id, from, at).await?,
                 Change::GiveBack(id, from) => session.give_back_prompt(id, from).await?,

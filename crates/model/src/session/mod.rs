@@ -18,6 +18,7 @@
 
 mod apply;
 mod moves;
+mod refused;
 mod shown;
 #[cfg(test)]
 mod table;
@@ -26,6 +27,7 @@ mod walk;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::refused::Refused;
 pub use self::shown::ClientStatus;
 use crate::{Id, Origin, Sandbox, SnapshotId, Timestamp};
 
@@ -374,46 +376,6 @@ pub enum Effect {
     Discard { generation: Generation },
 }
 
-/// A move that the table does not have. Nothing changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    #[error("the session is stopped: fork it to go on from its last snapshot")]
-    Stopped,
-    #[error("the session is suspended: what suspended it must be cleared first")]
-    Suspended,
-    #[error("the session lost something: `recover` accepts that, nothing else wakes it")]
-    Degraded,
-    #[error("the session is not running")]
-    NotRunning,
-    #[error("the session is being moved to another sandbox")]
-    Migrating,
-    #[error("the session is being paused")]
-    Leaving,
-    #[error("the session has nothing to recover from")]
-    NotDegraded,
-    #[error("the session is not suspended")]
-    NotSuspended,
-    #[error("the session is not paused in place")]
-    NotInPlace,
-}
-
-impl Refused {
-    /// Stable, for programs.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::Stopped => "session-stopped",
-            Self::Suspended => "session-suspended",
-            Self::Degraded => "session-degraded",
-            Self::NotRunning => "session-not-running",
-            Self::Migrating => "session-migrating",
-            Self::Leaving => "session-pausing",
-            Self::NotDegraded => "session-not-degraded",
-            Self::NotSuspended => "session-not-suspended",
-            Self::NotInPlace => "session-not-in-place",
-        }
-    }
-}
-
 impl Lifecycle {
     /// A record that nobody has asked to run.
     pub fn new() -> Self {
@@ -444,6 +406,17 @@ impl Lifecycle {
             State::Migrating(migrating) => Some(migrating.old),
             _ => None,
         }
+    }
+
+    /// The sandbox that serves the session, or stands still for it.
+    pub fn whereabouts(&self) -> Option<Place> {
+        self.place().or_else(|| match &self.state {
+            State::Starting(Starting { held, .. }) => held.place(),
+            State::Paused(Paused { resting, .. }) | State::Suspended(Suspended { resting, .. }) => {
+                resting.held.place()
+            }
+            _ => None,
+        })
     }
 
     /// Every sandbox that is the session's; whatever else carries its label is an orphan.

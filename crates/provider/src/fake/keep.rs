@@ -4,8 +4,8 @@ use std::fmt;
 
 use model::SnapshotId;
 
-use super::Record;
 use super::disk::Disk;
+use super::{Record, Run};
 use crate::{ProviderError, SandboxId};
 
 /// Told of every change that a restart must not lose, before the change is answered.
@@ -15,6 +15,8 @@ pub(super) trait Keep: Send + Sync + fmt::Debug {
     fn forget(&self, id: SandboxId) -> Result<(), ProviderError>;
     fn snapshot(&self, id: &SnapshotId, disk: &Disk) -> Result<(), ProviderError>;
     fn forget_snapshot(&self, id: &SnapshotId) -> Result<(), ProviderError>;
+    /// A workplace ran a prompt.
+    fn run(&self, run: &Run);
 }
 
 /// A fake that lives in a test and ends with it.
@@ -41,4 +43,6 @@ impl Keep for Nothing {
     fn forget_snapshot(&self, _: &SnapshotId) -> Result<(), ProviderError> {
         Ok(())
     }
+
+    fn run(&self, _: &Run) {}
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::disk::Disk;
 use super::machine::{Inside, Machine};
 use super::node::{Content, Who};
-use super::{Held, Inner, Record, State, tree};
+use super::{Held, Inner, Record, State, tree, workplace};
 use crate::{
     Ensured, Expected, Kept, Origin, ProviderError, Receipt, Sandbox, SandboxId, SandboxSpec,
     SandboxState,
@@ -299,8 +299,16 @@ impl Held {
             spec,
             self.disk.clone(),
             inner.keep.clone(),
+            inner.runs.clone(),
         );
-        self.machine = Some(Machine::start(inside));
+        let mut machine = Machine::start(inside, inner.runtime.clone());
+        if let Some(workplace) = &spec.workplace {
+            let sandbox = self.record.sandbox.id.to_string();
+            let session = workplace.session.clone().unwrap_or(sandbox);
+            let inside = machine.inside.clone();
+            machine.spawn(workplace::live(inside, session, spec.generation));
+        }
+        self.machine = Some(machine);
         self.record.sandbox.state = SandboxState::Running;
     }
 

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::io::DuplexStream;
-use tokio::sync::{OwnedRwLockWriteGuard, RwLock, mpsc};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, OwnedRwLockWriteGuard, RwLock, mpsc};
 use tokio::task::JoinSet;
 
 use super::disk::Disk;
 use super::keep::Keep;
+use super::{Run, Victim};
 use crate::{ProviderError, SandboxId, SandboxSpec};
 
 /// How many connections may wait at a port or a door.
@@ -23,21 +25,27 @@ const CONNECTION: usize = 64 << 10;
 pub(super) struct Machine {
     pub(super) inside: Arc<Inside>,
     processes: JoinSet<()>,
+    /// Processes end with the fake, and not with whoever asked for them.
+    runtime: Option<Handle>,
     frozen: Option<OwnedRwLockWriteGuard<()>>,
 }
 
 impl Machine {
-    pub(super) fn start(inside: Inside) -> Self {
+    pub(super) fn start(inside: Inside, runtime: Option<Handle>) -> Self {
         Self {
             inside: Arc::new(inside),
             processes: JoinSet::new(),
+            runtime,
             frozen: None,
         }
     }
 
     pub(super) fn spawn(&mut self, process: impl Future<Output = ()> + Send + 'static) {
         while self.processes.try_join_next().is_some() {}
-        self.processes.spawn(process);
+        match &self.runtime {
+            Some(runtime) => self.processes.spawn_on(process, runtime),
+            None => self.processes.spawn(process),
+        };
     }
 
     pub(super) async fn freeze(&mut self) {
@@ -71,6 +79,9 @@ pub(super) struct Inside {
     pub(super) pids: Gauge,
     pub(super) cpu_millis: u64,
     next_pid: AtomicI32,
+    runs: Arc<Mutex<Vec<Run>>>,
+    runner_killed: Notify,
+    agent_killed: Notify,
 }
 
 impl fmt::Debug for Inside {
@@ -87,6 +98,7 @@ impl Inside {
         spec: &SandboxSpec,
         disk: Arc<Mutex<Disk>>,
         keep: Arc<dyn Keep>,
+        runs: Arc<Mutex<Vec<Run>>>,
     ) -> Self {
         Self {
             id,
@@ -101,6 +113,9 @@ impl Inside {
             pids: Gauge::up_to(spec.pids),
             cpu_millis: spec.cpu_millis.unwrap_or(u64::MAX),
             next_pid: AtomicI32::new(2),
+            runs,
+            runner_killed: Notify::new(),
+            agent_killed: Notify::new(),
         }
     }
 
@@ -121,6 +136,26 @@ impl Inside {
 
     pub(super) fn save(&self) -> Result<(), ProviderError> {
         self.keep.disk(self.id, &self.disk())
+    }
+
+    pub(super) fn kill(&self, victim: Victim) {
+        match victim {
+            Victim::Runner => self.runner_killed.notify_one(),
+            Victim::Agent => self.agent_killed.notify_one(),
+        }
+    }
+
+    pub(super) async fn runner_killed(&self) {
+        self.runner_killed.notified().await;
+    }
+
+    pub(super) async fn agent_killed(&self) {
+        self.agent_killed.notified().await;
+    }
+
+    pub(super) fn count_run(&self, run: Run) {
+        self.keep.run(&run);
+        self.runs.lock().expect("no holder panics").push(run);
     }
 
     pub(super) fn next_pid(&self) -> i32 {

@@ -17,6 +17,7 @@ mod node;
 mod process;
 mod provider;
 mod tree;
+mod workplace;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,6 +53,9 @@ struct Inner {
     clock: Arc<dyn Clock>,
     keep: Arc<dyn Keep>,
     faults: Faults,
+    runs: Arc<Mutex<Vec<Run>>>,
+    /// Where it was built.
+    runtime: Option<tokio::runtime::Handle>,
     /// Held across a whole operation on a sandbox's life: they are few and quick, and so two of
     /// them never meet.
     state: tokio::sync::Mutex<State>,
@@ -68,6 +72,22 @@ struct Held {
     disk: Arc<Mutex<Disk>>,
     /// There while it runs or is paused.
     machine: Option<Machine>,
+}
+
+/// A prompt of a session that a workplace ran.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Run {
+    pub session: String,
+    pub prompt: String,
+}
+
+/// What can be killed in a workplace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Victim {
+    /// It starts again, as another boot.
+    Runner,
+    /// Its turns fail.
+    Agent,
 }
 
 /// What a sandbox is, apart from its disk and its processes.
@@ -102,6 +122,7 @@ impl Fake {
             clock: Arc::new(SystemClock),
             keep: Arc::new(Nothing),
             state: State::default(),
+            runs: Vec::new(),
         }
     }
 
@@ -114,6 +135,18 @@ impl Fake {
     /// While out of reach, it answers nothing but `Unavailable`; sandboxes run on.
     pub fn outage(&self, out_of_reach: bool) {
         self.inner.faults.outage(out_of_reach);
+    }
+
+    /// Every prompt that a workplace has run, in order: twice in it is run twice.
+    pub fn runs(&self) -> Vec<Run> {
+        self.inner.runs.lock().expect("no holder panics").clone()
+    }
+
+    /// Ends something in a workplace; what watches over it starts it again.
+    pub async fn kill(&self, id: SandboxId, victim: Victim) -> Result<(), ProviderError> {
+        let mut state = self.inner.state().await;
+        state.running(id)?.inside.kill(victim);
+        Ok(())
     }
 
     /// Everything it was asked, in order.
@@ -131,6 +164,7 @@ pub struct Builder {
     clock: Arc<dyn Clock>,
     keep: Arc<dyn Keep>,
     state: State,
+    runs: Vec<Run>,
 }
 
 impl fmt::Debug for State {
@@ -197,6 +231,8 @@ impl Builder {
             clock: self.clock,
             keep: self.keep,
             faults: Faults::default(),
+            runs: Arc::new(Mutex::new(self.runs)),
+            runtime: tokio::runtime::Handle::try_current().ok(),
             state: tokio::sync::Mutex::new(self.state),
         };
         Fake {

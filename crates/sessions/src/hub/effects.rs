@@ -7,7 +7,8 @@ use std::time::Duration;
 use model::session::{Effect, Event, Fault, FaultCode, Generation, Place, Way};
 use model::{Clock, Id, Origin, Session, SnapshotId, Timestamp};
 use provider::{
-    Capability, Provider, ProviderError, Sandbox, SandboxId, SandboxSpec, SandboxState,
+    Capability, LinkBy, Provider, ProviderError, Sandbox, SandboxId, SandboxSpec, SandboxState,
+    Workplace,
 };
 
 use super::label;
@@ -25,6 +26,7 @@ pub(super) struct Hand {
     pub(super) pauses: Arc<[Duration]>,
     /// What one call may take.
     pub(super) call: Duration,
+    pub(super) is_workplace: bool,
 }
 
 /// What there is of a generation.
@@ -291,6 +293,10 @@ impl Hand {
             key: Some(label::key(self.session, generation)),
             generation: generation.0,
             labels: label::of(self.session, generation),
+            workplace: self.is_workplace.then(|| Workplace {
+                session: Some(self.session.to_string()),
+                link: LinkBy::Door,
+            }),
             ..SandboxSpec::from(origin_of(origin))
         }
     }

@@ -2,36 +2,60 @@
 //!
 //! It never waits for a provider: what an effect comes to arrives as an event. A move is written
 //! first, with what it tells clients, and acted on then; whoever waits is answered from the state
-//! that was written.
+//! that was written. What a runner says is committed before it is acknowledged or told.
+//!
+//! ```text
+//!  commands ─┐                         ┌─► told to clients
+//!  outcomes ─┼─► a move, a step ─► store ─► effects
+//!  words ────┘                         └─► said to the runner
+//! ```
 
+mod commands;
+mod commits;
 mod effects;
 mod expiry;
+mod frames;
+mod history;
+mod idle;
 pub(crate) mod label;
 mod line;
+mod moves;
+mod parts;
+mod prompts;
+mod talk;
 mod waiting;
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use model::session::{
-    Boot, Effect, Event, Fault, Lifecycle, PauseReason, Place, Refused, Rest, State, StopReason,
-};
+use model::session::{Event, Fault, Generation, Lifecycle, Place, Rest, State, StopReason};
 use model::{Origin, SnapshotId, Timestamp};
-use provider::{Capability, Provider};
-use serde_json::json;
-use store::{Fence, NewEvent, Write, sandboxes, sessions};
+use provider::Provider;
+use store::prompts::{NewPrompt, Prompt};
+use store::transcript::OpenMessage;
+use store::{Fence, Write, sessions};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use wire::link::FromHub;
 
+use self::commits::{Commits, Settled, Then};
 use self::effects::Hand;
 use self::expiry::Expiry;
+use self::idle::Idle;
 use self::line::Line;
+use self::parts::OpenParts;
+use self::talk::Link;
 use self::waiting::Waiting;
-use crate::registry::{Shared, later};
-use crate::{Handle, HubError, Seen};
+use crate::queue::Queue;
+use crate::registry::Shared;
+use crate::{Handle, HubError, Seen, Spec, Told, Watch, Work};
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, HubError>>;
+
+/// What is on its way into the log at a time; nothing more is heard of a runner then.
+const ON_THE_WAY: usize = 256;
 
 #[derive(Debug)]
 pub(crate) enum Command {
@@ -42,6 +66,18 @@ pub(crate) enum Command {
     Migrate(Reply<Place>),
     Snapshot(Reply<SnapshotId>),
     Stop(StopReason, Reply<()>),
+    Prompt(NewPrompt, Reply<Prompt>),
+    Edit {
+        prompt: String,
+        body: String,
+        reply: Reply<()>,
+    },
+    Withdraw(String, Reply<()>),
+    /// Something that only concerns the runner.
+    Say(FromHub, Reply<()>),
+    Watch(Reply<Watch>),
+    /// Memory is to be given up for the disk.
+    Store(Reply<()>),
     /// Somebody saw that this sandbox does not live any more.
     Died(Place),
     /// Its term is over.
@@ -52,7 +88,7 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(super) enum Outcome {
     Effect {
-        generation: model::session::Generation,
+        generation: Generation,
         event: Option<Event>,
     },
     Snapshot {
@@ -62,8 +98,17 @@ pub(super) enum Outcome {
     },
     Extended {
         place: Place,
-        until: Result<model::Timestamp, provider::ProviderError>,
+        until: Result<Timestamp, provider::ProviderError>,
     },
+}
+
+/// What a hub starts from.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) record: sessions::Record,
+    pub(crate) prompts: Vec<Prompt>,
+    pub(crate) channels: Vec<store::channels::Channel>,
+    pub(crate) messages: Vec<OpenMessage>,
 }
 
 #[derive(Debug)]
@@ -71,6 +116,7 @@ pub(crate) struct Hub {
     shared: Arc<Shared>,
     fence: Fence,
     provider_name: String,
+    spec: Spec,
     hand: Hand,
     lifecycle: Lifecycle,
     commands: mpsc::Receiver<Command>,
@@ -78,10 +124,35 @@ pub(crate) struct Hub {
     line: Line,
     waiting: Waiting,
     expiry: Expiry,
+    idle: Idle,
+    commits: Commits,
+    /// Moves that came out of what was committed.
+    next: VecDeque<Event>,
+    link: Option<Link>,
+    /// A sandbox that is up, and whose agent is waited for.
+    booting: Option<Booting>,
+    queue: Queue,
+    /// How many prompts are under way, for those who wait for them to end.
+    turns: watch::Sender<usize>,
+    /// When turns that still run are to be ended.
+    stop_turns_at: Option<Timestamp>,
+    /// Somebody asked for an answer: it is to run again once it rests.
+    is_wanted: bool,
+    messages: BTreeMap<String, OpenMessage>,
+    parts: OpenParts,
+    agent_sessions: BTreeMap<String, String>,
+    /// The number of the newest event.
+    last_seq: u64,
     clients: Arc<AtomicUsize>,
     inbox: mpsc::Sender<Command>,
     seen: watch::Sender<Seen>,
-    events: broadcast::Sender<store::Event>,
+    told: broadcast::Sender<Told>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Booting {
+    place: Place,
+    expires_at: Option<Timestamp>,
 }
 
 /// Why a hub ends.
@@ -92,6 +163,15 @@ enum End {
     ShutDown,
     /// The store does not take what must be written first.
     Store(store::Error),
+}
+
+impl From<store::Error> for End {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::Fenced { .. } => Self::Fenced,
+            error => Self::Store(error),
+        }
+    }
 }
 
 pub(crate) async fn run(mut hub: Hub) {
@@ -109,31 +189,37 @@ pub(crate) async fn run(mut hub: Hub) {
 }
 
 impl Hub {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        fence: Fence,
-        record: &sessions::Record,
-    ) -> Result<Self, HubError> {
+    pub(crate) fn new(shared: Arc<Shared>, fence: Fence, loaded: Loaded) -> Result<Self, HubError> {
+        let record = loaded.record;
         let provider: Arc<dyn Provider> = shared
             .providers
             .get(&record.provider)
             .cloned()
             .ok_or_else(|| HubError::NoProvider(record.provider.clone()))?;
+        let spec: Spec = serde_json::from_str(&record.spec)
+            .map_err(|error| HubError::BadSpec(error.to_string()))?;
         let lifecycle = record.state.lifecycle()?;
         let (inbox, commands) = mpsc::channel(shared.settings.inbox);
-        let (events, _) = broadcast::channel(shared.settings.behind);
-        let (seen, _) = watch::channel(seen_of(&lifecycle));
+        let (told, _) = broadcast::channel(shared.settings.behind);
+        let (seen, _) = watch::channel(moves::seen_of(&lifecycle));
+        let queue = Queue::load(loaded.prompts);
+        let (turns, _) = watch::channel(queue.under_way());
         let hand = Hand {
             session: fence.session,
             provider,
             clock: Arc::clone(&shared.clock),
             pauses: Arc::clone(&shared.settings.retries),
             call: shared.settings.call,
+            is_workplace: spec.work == Work::Workplace,
         };
+        let channels = loaded.channels.into_iter();
+        let messages = loaded.messages.into_iter();
         Ok(Self {
+            idle: Idle::new(shared.clock.now()),
             shared,
             fence,
-            provider_name: record.provider.clone(),
+            provider_name: record.provider,
+            spec,
             hand,
             lifecycle,
             commands,
@@ -141,10 +227,24 @@ impl Hub {
             line: Line::default(),
             waiting: Waiting::default(),
             expiry: Expiry::default(),
+            commits: Commits::default(),
+            next: VecDeque::new(),
+            link: None,
+            booting: None,
+            queue,
+            turns,
+            stop_turns_at: None,
+            is_wanted: false,
+            messages: messages.map(|one| (one.id.clone(), one)).collect(),
+            parts: OpenParts::default(),
+            agent_sessions: channels
+                .filter_map(|channel| Some((channel.name, channel.agent_session?)))
+                .collect(),
+            last_seq: record.last_seq,
             clients: Arc::default(),
             inbox,
             seen,
-            events,
+            told,
         })
     }
 
@@ -156,315 +256,172 @@ impl Hub {
             clients: Arc::clone(&self.clients),
             inbox: self.inbox.clone(),
             seen: self.seen.subscribe(),
-            events: self.events.clone(),
         }
     }
 
     async fn live(&mut self) -> End {
         // What the owner before us may not have done.
         self.act(self.lifecycle.owed());
-        self.follow_expiry();
+        if let Err(end) = self.catch_up_with_prompts().await {
+            return end;
+        }
+        self.follow();
         loop {
-            let deadline = self.time_until(self.lifecycle.deadline());
-            let leaving = self.time_until(self.expiry.leave_at());
-            let acted = tokio::select! {
-                biased;
-                () = self.shared.stop.cancelled() => return End::ShutDown,
-                Some(done) = self.work.join_next() => self.took(done).await,
-                Some(command) = self.commands.recv() => self.hear(command).await,
-                () = until_then(deadline) => {
-                    let at = self.shared.clock.now();
-                    self.happen(Event::DeadlinePassed { at }).await.map(|_| ())
-                }
-                () = until_then(leaving) => self.leave().await,
-            };
-            if let Err(end) = acted {
+            if let Err(end) = self.once().await {
                 return end;
             }
         }
     }
 
-    fn time_until(&self, then: Option<Timestamp>) -> Option<Duration> {
-        let left = then?.duration_since(self.shared.clock.now());
-        Some(Duration::try_from(left).unwrap_or_default())
-    }
-
-    fn follow_expiry(&mut self) {
-        let (now, grace) = (self.shared.clock.now(), self.shared.settings.grace);
-        self.expiry.follow(&self.lifecycle, now, grace);
-    }
-
-    /// The provider will end the sandbox soon: it is kept for longer where that can be, else left.
-    async fn leave(&mut self) -> Result<(), End> {
-        let State::Running(running) = &self.lifecycle.state else {
-            return Ok(());
-        };
-        let place = running.place;
-        self.expiry.begin();
-        if !self.hand.provider.capabilities().has(Capability::Extend) {
-            return self.give_way().await;
-        }
-        let until = later(self.shared.clock.now(), self.shared.settings.extension);
-        let hand = self.hand.clone();
-        self.work.spawn(async move {
-            let until = hand.extend(place.sandbox, until).await;
-            Outcome::Extended { place, until }
-        });
-        Ok(())
-    }
-
-    /// To another sandbox while somebody is there, else to rest.
-    async fn give_way(&mut self) -> Result<(), End> {
-        let (now, settings) = (self.shared.clock.now(), &self.shared.settings);
-        let event = if self.clients.load(Ordering::Relaxed) > 0 {
-            Event::Migrate {
-                until: later(now, settings.migrate),
-            }
-        } else {
-            Event::Rest {
-                to: Rest::Paused(PauseReason::Inactivity),
-                at: now,
-                until: later(now, settings.rest),
-            }
-        };
-        self.expiry.end();
-        let _ = self.happen(event).await?;
-        self.follow_expiry();
-        Ok(())
-    }
-
-    async fn extended(
-        &mut self,
-        place: Place,
-        until: Result<Timestamp, provider::ProviderError>,
-    ) -> Result<(), End> {
-        let State::Running(running) = &self.lifecycle.state else {
-            return Ok(());
-        };
-        if running.place != place {
-            return Ok(());
-        }
-        match until {
-            Ok(expires_at) if running.expires_at.is_none_or(|before| expires_at > before) => {
-                self.expiry.end();
-                let generation = place.generation;
-                let event = Event::Extended {
-                    generation,
-                    expires_at,
-                };
-                self.happen(event).await.map(|_| ())
-            }
-            Ok(_) => self.give_way().await,
-            Err(error) => {
-                tracing::info!(session = %self.fence.session, %error, "a sandbox cannot be kept for longer");
-                self.give_way().await
-            }
-        }
-    }
-
-    async fn hear(&mut self, command: Command) -> Result<(), End> {
+    /// One thing happens, and all that follows from it.
+    async fn once(&mut self) -> Result<(), End> {
         let now = self.shared.clock.now();
-        let settings = &self.shared.settings;
-        match command {
-            Command::EnsureReady(reply) => {
-                let until = later(now, settings.boot);
-                let origin = Origin::Bare;
-                match self.happen(Event::Begin { origin, until }).await? {
-                    // Once it rests it is begun again.
-                    Ok(()) | Err(Refused::Leaving) => self.waiting.for_ready(reply),
-                    Err(refused) => answer(reply, Err(refused.into())),
+        let until = |then: Option<Timestamp>| until_then(then, now);
+        let limit = self.idle_limit();
+        let (deadline, leaving) = (self.lifecycle.deadline(), self.expiry.leave_at());
+        let (idle, look) = (
+            limit.and_then(|limit| self.idle.until(limit)),
+            self.queue.next_look(),
+        );
+        let stop_turns = self.stop_turns_at;
+        let may_hear = self.commits.len() < ON_THE_WAY;
+        tokio::select! {
+            biased;
+            () = self.shared.stop.cancelled() => return Err(End::ShutDown),
+            settled = self.commits.next() => self.settled(settled).await?,
+            Some(done) = self.work.join_next() => self.took(done).await?,
+            Some(command) = self.commands.recv() => self.hear(command).await?,
+            word = talk::next(&mut self.link, may_hear) => {
+                if let Some(word) = word {
+                    self.word(word).await?;
                 }
             }
-            Command::Rest(to, reply) => {
-                let until = later(now, settings.rest);
-                match self.happen(Event::Rest { to, at: now, until }).await? {
-                    Ok(()) => self.waiting.for_rest(reply),
-                    Err(refused) => answer(reply, Err(refused.into())),
-                }
+            () = until(deadline) => {
+                let at = self.shared.clock.now();
+                self.happen(Event::DeadlinePassed { at }).await?.ok();
+                self.tell_waiting().await?;
             }
-            Command::Recover(origin, reply) => {
-                let until = later(now, settings.boot);
-                match self.happen(Event::Recover { origin, until }).await? {
-                    Ok(()) => self.waiting.for_ready(reply),
-                    Err(refused) => answer(reply, Err(refused.into())),
-                }
+            () = until(leaving) => self.leave().await?,
+            () = until(stop_turns) => self.stop_turns().await?,
+            () = until(look) => {
+                let steps = self.queue.go_on(self.shared.clock.now());
+                self.take_steps(steps).await?;
             }
-            Command::Migrate(reply) => {
-                let until = later(now, settings.migrate);
-                match self.happen(Event::Migrate { until }).await? {
-                    Ok(()) => self.waiting.for_move(reply),
-                    Err(refused) => answer(reply, Err(refused.into())),
-                }
-            }
-            Command::Clear(reply) => {
-                let cleared = self.happen(Event::Cleared).await?;
-                answer(reply, cleared.map_err(HubError::from));
-            }
-            Command::Stop(reason, reply) => {
-                let stopped = self.happen(Event::Stop { reason, at: now }).await?;
-                answer(reply, stopped.map_err(HubError::from));
-            }
-            Command::Snapshot(reply) => self.take_snapshot(reply),
-            Command::Died(place) => {
-                if matches!(&self.lifecycle.state, State::Running(running) if running.place == place && running.leaving.is_none())
-                {
-                    let generation = place.generation;
-                    self.act(vec![Effect::Thaw { generation }]);
-                }
-            }
-            Command::LetGo => return Err(End::Fenced),
+            () = until(idle) => self.rest_for_want_of_use().await?,
         }
-        self.tell_waiting().await
+        while let Some(event) = self.next.pop_front() {
+            self.happen(event).await?.ok();
+            self.tell_waiting().await?;
+        }
+        self.follow();
+        Ok(())
     }
 
-    fn take_snapshot(&mut self, reply: Reply<SnapshotId>) {
-        let State::Running(running) = &self.lifecycle.state else {
-            return answer(reply, Err(Refused::NotRunning.into()));
-        };
-        if running.leaving.is_some() {
-            return answer(reply, Err(Refused::Leaving.into()));
-        }
-        let (place, hand) = (running.place, self.hand.clone());
-        let until = later(self.shared.clock.now(), self.shared.settings.rest);
-        self.work.spawn(async move {
-            let taken = hand.snapshot(place.sandbox, until).await;
-            Outcome::Snapshot {
-                place,
-                taken,
-                reply,
-            }
+    /// What is derived from everything else.
+    fn follow(&mut self) {
+        let now = self.shared.clock.now();
+        self.idle.follow(!self.queue.is_idle(), now);
+        let under_way = self.queue.under_way();
+        self.turns.send_if_modified(|turns| {
+            let before = std::mem::replace(turns, under_way);
+            before != under_way
         });
+        self.follow_expiry();
+        self.attend();
+        talk::flush(&mut self.link, self.fence.term);
     }
 
-    async fn took(&mut self, done: Result<Outcome, tokio::task::JoinError>) -> Result<(), End> {
-        match done {
-            Ok(Outcome::Effect { generation, event }) => {
-                self.line.is_done(generation);
-                if let Some(event) = event {
-                    let _ = self.happen(event).await?;
-                }
-                self.go_on_with(generation);
-            }
-            Ok(Outcome::Snapshot {
-                place,
-                taken,
-                reply,
-            }) => match taken {
-                Ok(snapshot) => {
-                    let event = Event::SnapshotTaken {
-                        generation: place.generation,
-                        snapshot: snapshot.clone(),
-                    };
-                    let _ = self.happen(event).await?;
-                    answer(reply, Ok(snapshot));
-                }
-                Err(fault) => answer(reply, Err(HubError::Failed(fault))),
-            },
-            Ok(Outcome::Extended { place, until }) => self.extended(place, until).await?,
-            // Given up for what came after it, or a fault of ours that the deadline mends.
-            Err(error) if error.is_cancelled() => {}
-            Err(error) => {
-                tracing::error!(session = %self.fence.session, %error, "work for a session broke");
-            }
+    /// For how long the sandbox may be idle, while it can be let go.
+    fn idle_limit(&self) -> Option<Duration> {
+        match &self.lifecycle.state {
+            State::Running(running) if running.leaving.is_none() => Some(self.shared.settings.idle),
+            _ => None,
         }
-        self.tell_waiting().await
     }
 
-    /// Writes a move, tells it, and acts on it. A refused one changes nothing.
-    async fn happen(&mut self, event: Event) -> Result<Result<(), Refused>, End> {
-        let (next, effects) = match self.lifecycle.clone().apply(event) {
-            Ok(moved) => moved,
-            Err(refused) => return Ok(Err(refused)),
+    /// Hands a write in; it is told when it is there, in the order in which it was handed in.
+    async fn submit(&mut self, write: Write, then: Then) -> Result<(), End> {
+        let pending = self.shared.store.submit(write).await?;
+        self.commits.put(pending, then);
+        Ok(())
+    }
+
+    /// Until all that was handed in is in the log, and told.
+    async fn settle(&mut self) -> Result<(), End> {
+        while self.commits.len() > 0 {
+            let settled = self.commits.next().await;
+            self.settled(settled).await?;
+        }
+        Ok(())
+    }
+
+    async fn settled(&mut self, settled: Settled) -> Result<(), End> {
+        let (committed, then) = match settled {
+            Settled::Passing(text) => {
+                self.tell(Told::Passing(text));
+                return Ok(());
+            }
+            Settled::Committed(committed, then) => (*committed, then),
         };
-        if next != self.lifecycle {
-            self.write(&next).await?;
-            self.lifecycle = next;
-            self.follow_expiry();
-            self.seen.send_if_modified(|seen| {
-                let now = seen_of(&self.lifecycle);
-                let changed = *seen != now;
-                *seen = now;
-                changed
-            });
-        }
-        self.act(effects);
-        Ok(Ok(()))
-    }
-
-    async fn write(&mut self, next: &Lifecycle) -> Result<(), End> {
-        let before = &self.lifecycle;
-        let mut write = Write::new(self.fence, self.shared.clock.now()).state(next);
-        let made: Vec<_> = next
-            .generations()
-            .into_iter()
-            .filter(|generation| *generation > before.generation)
-            .collect();
-        for generation in made {
-            let key = label::key(self.fence.session, generation);
-            write = write.request_sandbox(generation.0, key, &*self.provider_name);
-        }
-        if let Some(place) = next.place().filter(|place| before.place() != Some(*place)) {
-            write = write.move_sandbox(place.generation.0, sandboxes::Status::Ready);
-        }
-        let gone = before
-            .generations()
-            .into_iter()
-            .filter(|generation| !next.generations().contains(generation));
-        for generation in gone {
-            write = write.move_sandbox(generation.0, sandboxes::Status::Gone);
-        }
-        let (status, was) = (next.client_status(), before.client_status());
-        if status != was {
-            let body = json!({ "type": "status", "status": status, "message": message_of(next) });
-            let event = NewEvent::from_json(body.to_string()).map_err(End::Store)?;
-            write = write.event(event);
-        }
-        let committed = match self.shared.store.append(write).await {
+        let committed = match committed {
             Ok(committed) => committed,
-            Err(store::Error::Fenced { .. }) => return Err(End::Fenced),
-            Err(error) => return Err(End::Store(error)),
+            Err(error) => return self.refused(error, then),
         };
         for event in committed.events {
-            // Nobody may be listening.
-            let _ = self.events.send(event);
+            self.last_seq = event.seq;
+            self.tell(Told::Numbered(event));
+        }
+        if let Some(frame) = then.frame {
+            self.acknowledge(frame);
+        }
+        for say in then.says {
+            self.say(say).await?;
+        }
+        if let Some(reply) = then.wanted {
+            answer(reply, Ok(()));
+        }
+        if let (Some(reply), Some(queued)) = (then.asked, committed.prompt) {
+            let prompt = self.is_queued(queued).await?;
+            answer(reply, Ok(prompt));
         }
         Ok(())
     }
 
-    fn act(&mut self, effects: Vec<Effect>) {
-        for effect in effects {
-            let generation = self.line.put(effect);
-            self.go_on_with(generation);
+    /// Nothing of it was written: whoever sent it is told, and the session goes on.
+    fn refused(&mut self, error: store::Error, then: Then) -> Result<(), End> {
+        use store::Error as E;
+        let is_of_the_sender = matches!(
+            error,
+            E::Misfit(_)
+                | E::TooLarge { .. }
+                | E::Full(_)
+                | E::Forbidden { .. }
+                | E::FrameGap { .. }
+                | E::PromptMoved(_)
+                | E::NotFound(_)
+        );
+        if !is_of_the_sender {
+            return Err(error.into());
         }
-    }
-
-    /// The next that is to be done to a sandbox, if nothing is being done to it.
-    fn go_on_with(&mut self, generation: model::session::Generation) {
-        let Some((effect, given_up)) = self.line.next(generation) else {
-            return;
-        };
-        let hand = self.hand.clone();
-        self.work.spawn(async move {
-            let event = tokio::select! {
-                biased;
-                () = given_up.cancelled() => None,
-                event = hand.carry_out(effect) => event,
-            };
-            Outcome::Effect { generation, event }
-        });
-    }
-
-    /// Answers whoever waited for what is now the case, and begins again what had to wait.
-    async fn tell_waiting(&mut self) -> Result<(), End> {
-        // Before it is begun again: whoever paused it has what they asked for.
-        self.waiting.tell_rested(&self.lifecycle);
-        if self.waiting.wants_ready() && may_begin(&self.lifecycle) {
-            let until = later(self.shared.clock.now(), self.shared.settings.boot);
-            let origin = Origin::Bare;
-            let _ = self.happen(Event::Begin { origin, until }).await?;
+        match then {
+            Then {
+                frame: Some(frame), ..
+            } => self.reject(frame, &error),
+            Then {
+                asked: Some(reply), ..
+            } => answer(reply, Err(error.into())),
+            Then {
+                wanted: Some(reply),
+                ..
+            } => answer(reply, Err(error.into())),
+            _ => return Err(error.into()),
         }
-        self.waiting.tell_ready(&self.lifecycle);
         Ok(())
+    }
+
+    /// Nobody may be listening.
+    fn tell(&self, told: Told) {
+        let _ = self.told.send(told);
     }
 }
 
@@ -479,51 +436,17 @@ impl Handle {
     }
 }
 
-/// Paused by somebody while others waited for it to run.
-fn may_begin(lifecycle: &Lifecycle) -> bool {
-    match &lifecycle.state {
-        State::Paused(paused) => {
-            paused.resting.degraded.is_none()
-                && paused.resting.fault.is_none()
-                && lifecycle.deadline().is_none()
-        }
-        State::Starting(starting) => starting.boot == Boot::Unasked,
-        _ => false,
-    }
-}
-
-fn seen_of(lifecycle: &Lifecycle) -> Seen {
-    Seen {
-        status: lifecycle.client_status(),
-        place: lifecycle.place(),
-        snapshot: lifecycle.snapshot().cloned(),
-    }
-}
-
-fn message_of(lifecycle: &Lifecycle) -> Option<String> {
-    match &lifecycle.state {
-        State::Starting(starting) => match &starting.boot {
-            Boot::Failed { fault, .. } => Some(fault.message.clone()),
-            Boot::UnderWay { .. } | Boot::Unasked => None,
-        },
-        State::Migrating(_) => Some("the session is being extended".to_owned()),
-        State::Paused(paused) => match (&paused.resting.degraded, &paused.resting.fault) {
-            (Some(degraded), _) => Some(format!("lost: {}", degraded.lost)),
-            (None, Some(fault)) => Some(fault.message.clone()),
-            (None, None) => None,
-        },
-        State::Running(_) | State::Suspended(_) | State::Stopped(_) => None,
-    }
-}
-
 /// Whoever asked may have gone.
 fn answer<T>(reply: Reply<T>, answer: Result<T, HubError>) {
     let _ = reply.send(answer);
 }
 
-async fn until_then(left: Option<Duration>) {
-    match left {
-        Some(left) => tokio::time::sleep(left).await,
+async fn until_then(then: Option<Timestamp>, now: Timestamp) {
+    match then {
+        Some(then) => {
+            let left = then.duration_since(now);
+            tokio::time::sleep(Duration::try_from(left).unwrap_or_default()).await;
+        }
         None => std::future::pending().await,
     }
 }

@@ -64,9 +64,19 @@ pub(crate) enum Step {
     },
 }
 
+/// How a runner says that a prompt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Completed,
+    Canceled,
+    Failed,
+}
+
 /// Why a prompt was interrupted.
 pub(crate) const SANDBOX_GONE: &str = "its sandbox is gone";
 pub(crate) const STARTED_ANEW: &str = "the workplace was started anew while it ran";
+pub(crate) const LEFT: &str = "the session left its sandbox while it ran";
+pub(crate) const STOPPED: &str = "the session was stopped";
 
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
@@ -101,6 +111,8 @@ struct Current {
     is_accepted: bool,
     /// It is to end for another one, and the runner was told.
     is_cancelled: bool,
+    /// It is to end because the session leaves its sandbox.
+    is_stopped: bool,
 }
 
 impl Queue {
@@ -116,6 +128,7 @@ impl Queue {
                         to,
                         is_accepted: prompt.status == Status::Accepted,
                         is_cancelled: false,
+                        is_stopped: false,
                     });
                 }
                 _ => channel.put(prompt.id, prompt.mode, prompt.created_at),
@@ -169,7 +182,7 @@ impl Queue {
                     prompt: current.id.clone(),
                 });
             }
-            if steered {
+            if steered || current.is_stopped {
                 current.is_cancelled = true;
                 steps.push(Step::Cancel {
                     channel: name.clone(),
@@ -232,7 +245,7 @@ impl Queue {
                 current.is_accepted = true;
                 vec![Step::Accept {
                     prompt: prompt.to_owned(),
-                    from: from.clone(),
+                    from: current.to.clone(),
                 }]
             }
             _ => Vec::new(),
@@ -246,9 +259,9 @@ impl Queue {
 
     /// It waits again, as the first.
     fn give_back(&mut self, prompt: &str, from: &Destination, then: Timestamp) -> Vec<Step> {
-        if self.current(prompt, from).is_none() {
+        let Some(from) = self.current(prompt, from).map(|current| current.to.clone()) else {
             return Vec::new();
-        }
+        };
         for channel in self.channels.values_mut() {
             if let Some(current) = channel.current.take_if(|current| current.id == prompt) {
                 channel.waiting.push_front(Waiting {
@@ -260,7 +273,7 @@ impl Queue {
         }
         vec![Step::GiveBack {
             prompt: prompt.to_owned(),
-            from: from.clone(),
+            from,
         }]
     }
 
@@ -289,19 +302,75 @@ impl Queue {
     }
 
     /// Its one end, whichever boot tells it.
-    pub(crate) fn ended(&mut self, prompt: &str, end: End, now: Timestamp) -> Vec<Step> {
+    pub(crate) fn ended(&mut self, prompt: &str, how: Ended, now: Timestamp) -> Vec<Step> {
         let mut steps = Vec::new();
         for channel in self.channels.values_mut() {
             if let Some(current) = channel.current.take_if(|current| current.id == prompt) {
+                let (end, reason) = match how {
+                    Ended::Canceled if current.is_stopped => (End::Interrupted, Some(LEFT)),
+                    Ended::Completed | Ended::Canceled => (End::Finished, None),
+                    Ended::Failed => (End::Failed, None),
+                };
                 steps.push(Step::End {
                     prompt: current.id,
                     end,
-                    reason: None,
+                    reason,
                 });
             }
         }
         steps.extend(self.go_on(now));
         steps
+    }
+
+    /// The session leaves its sandbox: what runs there is to end.
+    pub(crate) fn stop_turns(&mut self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (name, channel) in &mut self.channels {
+            if let Some(current) = channel.current.as_mut().filter(|c| !c.is_stopped) {
+                current.is_stopped = true;
+                steps.push(Step::Cancel {
+                    channel: name.clone(),
+                });
+            }
+        }
+        steps
+    }
+
+    /// The session leaves after all not.
+    pub(crate) fn stay(&mut self) {
+        for current in self
+            .channels
+            .values_mut()
+            .filter_map(|c| c.current.as_mut())
+        {
+            current.is_stopped = false;
+        }
+    }
+
+    /// Nothing will be sent any more.
+    pub(crate) fn stop(&mut self) -> Vec<Step> {
+        let mut steps = self.interrupt(STOPPED, |_| true);
+        for channel in self.channels.values_mut() {
+            steps.extend(channel.waiting.drain(..).map(|waiting| Step::End {
+                prompt: waiting.id,
+                end: End::Failed,
+                reason: Some(STOPPED),
+            }));
+        }
+        self.channels.clear();
+        steps
+    }
+
+    /// Those whose runners were sent something.
+    pub(crate) fn generations(&self) -> Vec<u64> {
+        let sent = self.channels.values().filter_map(|c| c.current.as_ref());
+        sent.map(|current| current.to.generation).collect()
+    }
+
+    /// How many are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        let all = self.channels.values();
+        all.filter(|channel| channel.current.is_some()).count()
     }
 
     /// When to [go on](Self::go_on) though nothing happened.
@@ -343,6 +412,7 @@ impl Queue {
                 to: to.clone(),
                 is_accepted: false,
                 is_cancelled: false,
+                is_stopped: false,
             });
         }
         steps
@@ -360,7 +430,8 @@ impl Queue {
     fn current(&mut self, prompt: &str, from: &Destination) -> Option<&mut Current> {
         let all = self.channels.values_mut();
         all.filter_map(|channel| channel.current.as_mut())
-            .find(|current| current.id == prompt && current.to == *from)
+            // A boot happens once, whatever its generation.
+            .find(|current| current.id == prompt && current.to.boot == from.boot)
     }
 
     fn interrupt(

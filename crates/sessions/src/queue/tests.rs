@@ -61,7 +61,7 @@ fn ask(queue: &mut Queue, id: &str, channel: &str, mode: Mode, at: i64) -> Strin
 }
 
 fn end(queue: &mut Queue, id: &str, at: i64) -> String {
-    words(&queue.ended(id, End::Finished, time(at)))
+    words(&queue.ended(id, Ended::Completed, time(at)))
 }
 
 #[test]

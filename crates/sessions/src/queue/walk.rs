@@ -200,7 +200,7 @@ impl World {
             Move::End(channel) if self.is_connected() => {
                 if let Some((prompt, true)) = self.held(*channel) {
                     self.holds.remove(&format!("c{channel}"));
-                    let steps = self.queue.ended(&prompt, End::Finished, now);
+                    let steps = self.queue.ended(&prompt, Ended::Completed, now);
                     self.act(steps);
                 }
             }

@@ -103,6 +103,7 @@ impl World {
         };
         let statuses: Vec<String> = events
             .iter()
+            .filter(|event| event.kind == "status")
             .map(|event| {
                 let body: serde_json::Value = serde_json::from_str(&event.body).unwrap();
                 body["status"].as_str().unwrap().to_owned()

@@ -21,6 +21,7 @@ use wire::frame::{Channel, FrameError, MAX_CONTROL, read_frame, write_frame};
 use wire::guest;
 
 use crate::error::chain;
+use crate::fake::Victim;
 use crate::{
     Capabilities, Capability, ExecSpec, Exit, FileEntry, FileKind, ProviderError, SandboxId,
     SandboxSpec, WindowSize,
@@ -82,6 +83,11 @@ pub(super) enum Request {
         spec: SandboxSpec,
     },
     DeleteSnapshot(SnapshotId),
+    Kill {
+        id: SandboxId,
+        victim: Victim,
+    },
+    Runs,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

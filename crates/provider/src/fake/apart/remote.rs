@@ -6,10 +6,11 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use wire::Raw;
-use wire::frame::FrameError;
+use wire::frame::{FrameError, read_frame};
 
 use super::protocol::{Failure, Hello, Knock, Request, exec_to_wire, receive, send};
 use super::streams::{receive_files, receive_output, send_files, send_input};
+use crate::fake::{Run, Victim};
 use crate::{
     Alive, Capabilities, Door, EXEC_QUEUE, Endpoints, Ensured, Exec, ExecSpec, FileStream, Health,
     Provider, ProviderError, Receipt, Resumed, Sandbox, SandboxId, SandboxSpec, Stream,
@@ -33,6 +34,26 @@ impl Remote {
             name: hello.name,
             capabilities: hello.capabilities,
         })
+    }
+
+    /// See [`Fake::kill`](crate::fake::Fake::kill).
+    pub async fn kill(&self, id: SandboxId, victim: Victim) -> Result<(), ProviderError> {
+        self.call("kill", Request::Kill { id, victim }).await
+    }
+
+    /// See [`Fake::runs`](crate::fake::Fake::runs).
+    pub async fn runs(&self) -> Result<Vec<Run>, ProviderError> {
+        let lost = |error| ProviderError::unavailable("runs", error);
+        let talk = async {
+            let mut stream = UnixStream::connect(&self.socket).await?;
+            send(&mut stream, &Request::Runs).await?;
+            let mut runs = Vec::new();
+            while let Some(frame) = read_frame(&mut stream).await? {
+                runs.extend(frame.message::<Vec<Run>>()?);
+            }
+            Ok(runs)
+        };
+        talk.await.map_err(|error: FrameError| lost(error))
     }
 
     async fn call<T: DeserializeOwned>(

@@ -120,6 +120,13 @@ impl Served {
             Request::DeleteSnapshot(id) => {
                 answer(&mut stream, fake.delete_snapshot(&id).await).await
             }
+            Request::Kill { id, victim } => answer(&mut stream, fake.kill(id, victim).await).await,
+            Request::Runs => {
+                for some in fake.runs().chunks(100) {
+                    send(&mut stream, &some).await?;
+                }
+                Ok(())
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //! whole.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use wire::Raw;
 use crate::fake::disk::Disk;
 use crate::fake::keep::Keep;
 use crate::fake::node::{Content, Inode, Kind, Node};
-use crate::fake::{Fake, Held, Record, State};
+use crate::fake::{Fake, Held, Record, Run, State};
 use crate::{ProviderError, SandboxId, SandboxState};
 
 #[derive(Debug)]
@@ -37,6 +37,7 @@ impl Store {
         }
         let mut builder = Fake::builder();
         builder.state = store.load()?;
+        builder.runs = store.load_runs()?;
         builder.keep = Arc::new(store);
         Ok(builder.build())
     }
@@ -67,6 +68,19 @@ impl Store {
             state.sandboxes.insert(held.record.sandbox.id, held);
         }
         Ok(state)
+    }
+
+    fn runs(&self) -> PathBuf {
+        self.directory.join("runs")
+    }
+
+    fn load_runs(&self) -> io::Result<Vec<Run>> {
+        let text = match fs_err::read_to_string(self.runs()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            text => text?,
+        };
+        let runs = text.lines().map(serde_json::from_str);
+        Ok(runs.collect::<Result<_, _>>()?)
     }
 
     fn names(&self, kind: &str) -> io::Result<Vec<String>> {
@@ -133,6 +147,17 @@ impl Keep for Store {
 
     fn forget_snapshot(&self, id: &SnapshotId) -> Result<(), ProviderError> {
         self.delete(SNAPSHOTS, &id.to_string())
+    }
+
+    fn run(&self, run: &Run) {
+        let line = serde_json::to_string(run).map(|line| line + "\n");
+        let appended = line.map_err(io::Error::from).and_then(|line| {
+            let mut open = fs_err::OpenOptions::new();
+            let mut file = open.append(true).create(true).open(self.runs())?;
+            file.write_all(line.as_bytes())
+        });
+        // What is not counted could hide a second run.
+        appended.expect("a run can be counted");
     }
 }
 

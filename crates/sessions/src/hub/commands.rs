@@ -1,0 +1,118 @@
+//! What is asked of a session from outside.
+
+use model::session::{Effect, Event, Refused, State};
+use model::{Origin, SnapshotId};
+use store::Write;
+
+use super::commits::Then;
+use super::{Command, End, Hub, Outcome, Reply, answer};
+use crate::registry::later;
+use crate::{HubError, Watch};
+
+impl Hub {
+    pub(super) async fn hear(&mut self, command: Command) -> Result<(), End> {
+        let now = self.shared.clock.now();
+        let settings = &self.shared.settings;
+        match command {
+            Command::EnsureReady(reply) => {
+                let until = later(now, settings.boot);
+                let origin = Origin::Bare;
+                match self.happen(Event::Begin { origin, until }).await? {
+                    // Once it rests it is begun again.
+                    Ok(()) | Err(Refused::Leaving) => self.waiting.for_ready(reply),
+                    Err(refused) => answer(reply, Err(refused.into())),
+                }
+            }
+            Command::Rest(to, reply) => {
+                let until = later(now, settings.rest);
+                match self.happen(Event::Rest { to, at: now, until }).await? {
+                    Ok(()) => self.waiting.for_rest(reply),
+                    Err(refused) => answer(reply, Err(refused.into())),
+                }
+            }
+            Command::Recover(origin, reply) => {
+                let until = later(now, settings.boot);
+                match self.happen(Event::Recover { origin, until }).await? {
+                    Ok(()) => self.waiting.for_ready(reply),
+                    Err(refused) => answer(reply, Err(refused.into())),
+                }
+            }
+            Command::Migrate(reply) => {
+                let until = later(now, settings.migrate);
+                match self.happen(Event::Migrate { until }).await? {
+                    Ok(()) => self.waiting.for_move(reply),
+                    Err(refused) => answer(reply, Err(refused.into())),
+                }
+            }
+            Command::Clear(reply) => {
+                let cleared = self.happen(Event::Cleared).await?;
+                answer(reply, cleared.map_err(HubError::from));
+            }
+            Command::Stop(reason, reply) => {
+                let stopped = self.happen(Event::Stop { reason, at: now }).await?;
+                answer(reply, stopped.map_err(HubError::from));
+            }
+            Command::Snapshot(reply) => self.take_snapshot(reply),
+            Command::Store(reply) => {
+                let until = later(now, settings.rest);
+                let stored = self.happen(Event::Store { until }).await?;
+                answer(reply, stored.map_err(HubError::from));
+            }
+            Command::Prompt(new, reply) => self.queue_prompt(new, reply).await?,
+            Command::Edit {
+                prompt,
+                body,
+                reply,
+            } => {
+                let write = Write::new(self.fence, now).edit_prompt(prompt, body);
+                let then = Then {
+                    wanted: Some(reply),
+                    ..Then::default()
+                };
+                self.submit(write, then).await?;
+            }
+            Command::Withdraw(prompt, reply) => self.withdraw(&prompt, reply).await?,
+            Command::Say(frame, reply) => {
+                let said = self.say_now(frame);
+                answer(reply, said.then_some(()).ok_or(Refused::NotRunning.into()));
+            }
+            Command::Watch(reply) => {
+                self.settle().await?;
+                let watch = Watch {
+                    seq: self.last_seq,
+                    open: self.parts.whole(),
+                    told: self.told.subscribe(),
+                };
+                answer(reply, Ok(watch));
+            }
+            Command::Died(place) => {
+                if matches!(&self.lifecycle.state, State::Running(running) if running.place == place && running.leaving.is_none())
+                {
+                    let generation = place.generation;
+                    self.act(vec![Effect::Thaw { generation }]);
+                }
+            }
+            Command::LetGo => return Err(End::Fenced),
+        }
+        self.tell_waiting().await
+    }
+
+    fn take_snapshot(&mut self, reply: Reply<SnapshotId>) {
+        let State::Running(running) = &self.lifecycle.state else {
+            return answer(reply, Err(Refused::NotRunning.into()));
+        };
+        if running.leaving.is_some() {
+            return answer(reply, Err(Refused::Leaving.into()));
+        }
+        let (place, hand) = (running.place, self.hand.clone());
+        let until = later(self.shared.clock.now(), self.shared.settings.rest);
+        self.work.spawn(async move {
+            let taken = hand.snapshot(place.sandbox, until).await;
+            Outcome::Snapshot {
+                place,
+                taken,
+                reply,
+            }
+        });
+    }
+}

@@ -1,0 +1,296 @@
+//! Prompts: asked, written, sent, ended.
+
+use model::session::{Refused, State};
+use serde_json::json;
+use store::prompts::{End as PromptEnd, NewPrompt, Prompt, Queued, Status};
+use store::{NewEvent, Write};
+use wire::link::{self, FromHub, FromRunner, Reason};
+
+use super::commits::{Say, Then};
+use super::frames::last_parts;
+use super::{End, Hub, Reply, answer, history};
+use crate::queue::Step;
+use crate::{Ask, HubError};
+
+/// Steps that are written at once: each brings a few events, and a write holds only so many.
+const AT_ONCE: usize = 8;
+/// Answers that are closed with the prompt they belong to; more than a turn has.
+const MESSAGES: usize = 8;
+
+impl Hub {
+    pub(super) async fn queue_prompt(
+        &mut self,
+        new: NewPrompt,
+        reply: Reply<Prompt>,
+    ) -> Result<(), End> {
+        if let State::Stopped(_) = self.lifecycle.state {
+            // What was asked before is still known.
+            let known = self.shared.store.find_prompt(self.fence.session, &new.id);
+            answer(reply, known.await?.ok_or(Refused::Stopped.into()));
+            return Ok(());
+        }
+        let ask: Ask = match serde_json::from_str(&new.body) {
+            Ok(ask) => ask,
+            Err(_) => {
+                let error = store::Error::Misfit("a prompt without content");
+                answer(reply, Err(error.into()));
+                return Ok(());
+            }
+        };
+        let message = json!({
+            "type": "message",
+            "message_id": format!("usr-{}", new.id),
+            "role": "user",
+            "channel": new.channel,
+            "prompt_id": new.id,
+            "author": ask.author,
+            "parts": [{ "part_id": "text", "content": { "kind": "text", "text": ask.content } }],
+        });
+        let message = match NewEvent::from_json(message.to_string()) {
+            Ok(message) => message,
+            Err(error) => {
+                answer(reply, Err(error.into()));
+                return Ok(());
+            }
+        };
+        let now = self.shared.clock.now();
+        let queued = prompt_event(&new.id, Status::Queued, None)?;
+        let write = Write::new(self.fence, now)
+            .queue_prompt(new)
+            .touch()
+            .event(message)
+            .event(queued);
+        let then = Then {
+            asked: Some(reply),
+            ..Then::default()
+        };
+        self.submit(write, then).await
+    }
+
+    /// It is written: from now on it will be sent, once.
+    pub(super) async fn is_queued(&mut self, queued: Queued) -> Result<Prompt, End> {
+        let prompt = match queued {
+            Queued::Known(prompt) => return Ok(prompt),
+            Queued::New(prompt) => prompt,
+        };
+        let now = self.shared.clock.now();
+        self.idle.touch(now);
+        let steps = self.queue.add(&prompt, now);
+        self.take_steps(steps).await?;
+        self.wake();
+        Ok(prompt)
+    }
+
+    /// Somebody waits for an answer: a session that rests goes on.
+    fn wake(&mut self) {
+        match &self.lifecycle.state {
+            State::Running(running) => self.is_wanted = running.leaving.is_some(),
+            State::Starting(_) | State::Paused(_) | State::Suspended(_) => {
+                let until =
+                    crate::registry::later(self.shared.clock.now(), self.shared.settings.boot);
+                let origin = model::Origin::Bare;
+                // Refused where it may not be woken so.
+                self.next
+                    .push_back(model::session::Event::Begin { origin, until });
+            }
+            State::Migrating(_) | State::Stopped(_) => {}
+        }
+    }
+
+    pub(super) async fn withdraw(&mut self, prompt: &str, reply: Reply<()>) -> Result<(), End> {
+        // One that was just asked may still be on its way.
+        self.settle().await?;
+        if !self.queue.withdraw(prompt) {
+            let known = self.shared.store.find_prompt(self.fence.session, prompt);
+            let error = match known.await? {
+                Some(prompt) => store::Error::PromptMoved(prompt.status),
+                None => store::Error::NotFound("prompt"),
+            };
+            answer(reply, Err(HubError::Store(error)));
+            return Ok(());
+        }
+        let reason = "it was withdrawn";
+        let event = prompt_event(prompt, Status::Finished, Some(reason))?;
+        let write = Write::new(self.fence, self.shared.clock.now())
+            .end_prompt(prompt, PromptEnd::Finished, Some(reason.to_owned()))
+            .event(event);
+        let then = Then {
+            wanted: Some(reply),
+            ..Then::default()
+        };
+        self.submit(write, then).await
+    }
+
+    /// Writes what the queue decided; what is to be said follows when it is written.
+    pub(super) async fn take_steps(&mut self, steps: Vec<Step>) -> Result<(), End> {
+        let mut steps = steps.into_iter().peekable();
+        while steps.peek().is_some() {
+            let mut write = Write::new(self.fence, self.shared.clock.now());
+            let mut then = Then::default();
+            for step in steps.by_ref().take(AT_ONCE) {
+                write = self.write_step(write, &mut then, step).await?;
+            }
+            self.submit(write, then).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn write_step(
+        &mut self,
+        write: Write,
+        then: &mut Then,
+        step: Step,
+    ) -> Result<Write, End> {
+        Ok(match step {
+            Step::Join { prompt, others } => self.write_join(write, &prompt, others).await?,
+            Step::Dispatch { prompt, to } => {
+                let event = prompt_event(&prompt, Status::Dispatched, None)?;
+                let write = write.dispatch_prompt(&prompt, to.clone()).event(event);
+                then.says.push(Say::Prompt { id: prompt, to });
+                write
+            }
+            Step::Accept { prompt, from } => {
+                let event = prompt_event(&prompt, Status::Accepted, None)?;
+                write.accept_prompt(prompt, from).event(event)
+            }
+            Step::GiveBack { prompt, from } => {
+                let event = prompt_event(&prompt, Status::Queued, None)?;
+                write.give_back_prompt(prompt, from).event(event)
+            }
+            Step::End {
+                prompt,
+                end,
+                reason,
+            } => {
+                let write = self.close_answers(write, &prompt, end, reason)?;
+                let event = prompt_event(&prompt, end.status(), reason)?;
+                let reason = reason.map(str::to_owned);
+                write.end_prompt(prompt, end, reason).event(event)
+            }
+            Step::Cancel { channel } => {
+                let channel = Some(channel);
+                then.says.push(Say::Frame(FromHub::Cancel { channel }));
+                write
+            }
+            Step::Ask { prompt } => {
+                let prompt_id = prompt;
+                then.says
+                    .push(Say::Frame(FromHub::PromptState { prompt_id }));
+                write
+            }
+        })
+    }
+
+    /// Several that were gathered are sent as the first.
+    async fn write_join(
+        &self,
+        write: Write,
+        prompt: &str,
+        others: Vec<String>,
+    ) -> Result<Write, End> {
+        let mut asks = Vec::new();
+        for id in std::iter::once(prompt).chain(others.iter().map(String::as_str)) {
+            let found = self.shared.store.find_prompt(self.fence.session, id);
+            if let Some(found) = found.await? {
+                asks.push(read_ask(&found)?);
+            }
+        }
+        let joined = serde_json::to_string(&Ask::joined(asks)).unwrap_or_default();
+        let mut write = write.edit_prompt(prompt, joined);
+        for other in others {
+            let reason = format!("it was sent with {prompt}");
+            let event = prompt_event(&other, Status::Finished, Some(&reason))?;
+            write = write
+                .end_prompt(other, PromptEnd::Finished, Some(reason))
+                .event(event);
+        }
+        Ok(write)
+    }
+
+    /// Nobody will go on with the answers of an interrupted prompt: what was never whole is taken
+    /// back, and the rest is closed.
+    fn close_answers(
+        &mut self,
+        mut write: Write,
+        prompt: &str,
+        end: PromptEnd,
+        reason: Option<&'static str>,
+    ) -> Result<Write, End> {
+        if end != PromptEnd::Interrupted {
+            return Ok(write);
+        }
+        let of_it =
+            |message: &store::transcript::OpenMessage| message.prompt_id.as_deref() == Some(prompt);
+        let open: Vec<String> = self
+            .messages
+            .extract_if(.., |_, message| of_it(message))
+            .map(|(id, _)| id)
+            .take(MESSAGES)
+            .collect();
+        for message_id in open {
+            for part_id in self.parts.close_all(&message_id).into_iter().take(1) {
+                let message_id = message_id.clone();
+                write = write.event(NewEvent::new(&FromRunner::PartRemoved {
+                    message_id,
+                    part_id,
+                })?);
+            }
+            for (id, content) in last_parts(Reason::Error, reason) {
+                write = write.event(NewEvent::new(&FromRunner::Part(link::Part {
+                    message_id: message_id.clone(),
+                    part_id: id.to_owned(),
+                    open: false,
+                    content,
+                }))?);
+            }
+            write = write.event(NewEvent::new(&FromRunner::MessageDone {
+                message_id,
+                prompt_id: Some(prompt.to_owned()),
+                reason: Reason::Error,
+                text: String::new(),
+                error: reason.map(str::to_owned),
+                usage: None,
+            })?);
+        }
+        Ok(write)
+    }
+
+    /// As the runner gets it, with what was said before: an agent that has forgotten it is told.
+    pub(super) async fn prompt_to_send(&self, id: &str) -> Result<Option<link::Prompt>, End> {
+        let session = self.fence.session;
+        let Some(prompt) = self.shared.store.find_prompt(session, id).await? else {
+            return Ok(None);
+        };
+        let ask = read_ask(&prompt)?;
+        let before = self.shared.store.last_messages(session, history::MESSAGES);
+        let context = history::tell(&before.await?, &prompt.channel, id);
+        Ok(Some(link::Prompt {
+            id: prompt.id,
+            content: ask.content,
+            chain: ask.chain,
+            attachments: ask.attachments,
+            agent_session: self.agent_sessions.get(&prompt.channel).cloned(),
+            channel: prompt.channel,
+            reply_channel: ask.reply_channel,
+            author: ask.author,
+            context,
+        }))
+    }
+}
+
+fn read_ask(prompt: &Prompt) -> Result<Ask, End> {
+    serde_json::from_str(&prompt.body).map_err(|error| {
+        End::Store(store::Error::Unreadable {
+            what: "prompt",
+            detail: error.to_string(),
+        })
+    })
+}
+
+fn prompt_event(id: &str, status: Status, reason: Option<&str>) -> Result<NewEvent, End> {
+    let mut body = json!({ "type": "prompt", "id": id, "status": status.as_str() });
+    if let Some(reason) = reason {
+        body["reason"] = reason.into();
+    }
+    Ok(NewEvent::from_json(body.to_string())?)
+}

@@ -1,0 +1,419 @@
+//! The conversation with the runner: who is connected, and what is owed to it.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use model::session::{Event, Fault, FaultCode, Place};
+use store::prompts::Destination;
+use store::{Write, frames};
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+use wire::link::{
+    Boot, Close, ErrorFrame, FromHub, Hello, HubFrame, HubHello, PROTOCOL, RunnerFrame, Seen,
+};
+
+use super::commits::{Say, Taken, Then};
+use super::{Booting, End, Hub};
+use crate::link::{self, Out, Word};
+
+/// What a runner said and the hub has not heard yet.
+const WORDS: usize = 16;
+/// Frames that wait for a connection to take them. One that takes none is not worth keeping.
+const UNSENT: usize = 256;
+/// Boots that a runner can have something of.
+const OFFERS: usize = 1000;
+/// Asked of a runner that may have been away, to see whether it is there.
+pub(super) const ARE_YOU_THERE: &str = "are-you-there";
+
+/// To the runner of one sandbox.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) place: Place,
+    words: mpsc::Receiver<Word>,
+    _door: AbortOnDropHandle<()>,
+    pub(super) live: Option<Live>,
+    /// A frame that does not fit: it is taken when it comes again, and what it says is not.
+    pub(super) poison: Option<(String, u64)>,
+}
+
+/// A connection that was greeted.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) connection: u64,
+    pub(super) boot: String,
+    outbox: mpsc::Sender<Out>,
+    /// The highest that is to be acknowledged, by boot; its own has no name.
+    acks: BTreeMap<Option<String>, u64>,
+    unsent: VecDeque<FromHub>,
+    /// By boot: handed in up to this number.
+    pub(super) seen: HashMap<String, u64>,
+    /// By earlier boot: what it has of it.
+    pub(super) owed: HashMap<String, u64>,
+    pub(super) generations: HashMap<String, u64>,
+    pub(super) is_ready: bool,
+}
+
+/// The next word of the runner, if it may be heard; nothing when there is room for what is to be
+/// said. Never without a link.
+pub(super) async fn next(link: &mut Option<Link>, may_hear: bool) -> Option<Word> {
+    let Some(link) = link else {
+        return std::future::pending().await;
+    };
+    let live = link.live.as_ref().filter(|live| live.has_unsent());
+    let outbox = live.map(|live| live.outbox.clone());
+    tokio::select! {
+        Some(word) = link.words.recv(), if may_hear => Some(word),
+        () = has_room(outbox) => None,
+    }
+}
+
+async fn has_room(outbox: Option<mpsc::Sender<Out>>) {
+    match outbox {
+        Some(outbox) if outbox.reserve().await.is_ok() => {}
+        _ => std::future::pending().await,
+    }
+}
+
+/// Hands on what can be handed on. A connection that takes nothing is given up.
+pub(super) fn flush(link: &mut Option<Link>, term: u64) {
+    let Some(link) = link else { return };
+    if let Some(live) = &mut link.live {
+        live.flush(term);
+        if live.unsent.len() > UNSENT {
+            link.live = None;
+        }
+    }
+}
+
+impl Live {
+    fn has_unsent(&self) -> bool {
+        !self.acks.is_empty() || !self.unsent.is_empty()
+    }
+
+    fn flush(&mut self, term: u64) {
+        while let Some((boot, seq)) = self.acks.pop_first() {
+            let ack = FromHub::Ack {
+                seq,
+                boot: boot.clone(),
+            };
+            if !self.hand_on(term, ack) {
+                self.acks.insert(boot, seq);
+                return;
+            }
+        }
+        while let Some(frame) = self.unsent.pop_front() {
+            if self.outbox.capacity() == 0 {
+                self.unsent.push_front(frame);
+                return;
+            }
+            self.hand_on(term, frame);
+        }
+    }
+
+    fn hand_on(&self, term: u64, frame: FromHub) -> bool {
+        let frame = Out::Frame(HubFrame::new(term, frame));
+        self.outbox.try_send(frame).is_ok()
+    }
+
+    pub(super) fn say(&mut self, frame: FromHub) {
+        self.unsent.push_back(frame);
+    }
+
+    pub(super) fn acknowledge(&mut self, from_boot: Option<String>, number: u64) {
+        let ack = self.acks.entry(from_boot).or_default();
+        *ack = number.max(*ack);
+    }
+
+    /// Nothing of it follows, and what it has come again.
+    fn close(self, close: Close) {
+        let _ = self.outbox.try_send(Out::Close(close));
+    }
+}
+
+impl Hub {
+    /// The link leads to the sandbox that serves the session, or is about to.
+    pub(super) fn attend(&mut self) {
+        if self.spec.work != crate::Work::Workplace {
+            return;
+        }
+        let booting = self.booting.map(|booting| booting.place);
+        let wanted = booting.or_else(|| self.lifecycle.whereabouts());
+        if self.link.as_ref().map(|link| link.place) == wanted {
+            return;
+        }
+        if self.link.take().is_some() {
+            self.queue.disconnected();
+        }
+        let Some(place) = wanted else { return };
+        let (said, words) = mpsc::channel(WORDS);
+        let settings = &self.shared.settings;
+        let attending = link::attend(
+            std::sync::Arc::clone(&self.hand.provider),
+            place.sandbox,
+            self.fence.term,
+            link::Patience {
+                call: settings.call,
+                pauses: std::sync::Arc::clone(&settings.retries),
+            },
+            said,
+        );
+        self.link = Some(Link {
+            place,
+            words,
+            _door: AbortOnDropHandle::new(self.shared.tasks.spawn(attending)),
+            live: None,
+            poison: None,
+        });
+    }
+
+    /// A sandbox is up; the session runs when its agent does.
+    pub(super) async fn wait_for_agent(&mut self, booting: Booting) -> Result<(), End> {
+        self.booting = Some(booting);
+        self.attend();
+        let link = self.link.as_mut().and_then(|link| link.live.as_mut());
+        // One that stood still is asked; one that is not there any more will greet.
+        if let Some(live) = link.filter(|live| live.is_ready) {
+            live.say(FromHub::PromptState {
+                prompt_id: ARE_YOU_THERE.to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) async fn word(&mut self, word: Word) -> Result<(), End> {
+        match word {
+            Word::Up {
+                connection,
+                hello,
+                outbox,
+            } => self.greet(connection, hello, outbox).await,
+            Word::Frame { connection, frame } => {
+                let link = self.link.as_ref().and_then(|link| link.live.as_ref());
+                if link.is_some_and(|live| live.connection == connection) {
+                    self.frame(*frame).await?;
+                }
+                Ok(())
+            }
+            Word::Down { connection } => {
+                self.hang_up(connection, None);
+                Ok(())
+            }
+        }
+    }
+
+    /// Its link is over; what runs, runs on.
+    pub(super) fn hang_up(&mut self, connection: u64, close: Option<Close>) {
+        let Some(link) = &mut self.link else { return };
+        if let Some(live) = link.live.take_if(|live| live.connection == connection) {
+            if let Some(close) = close {
+                live.close(close);
+            }
+            self.queue.disconnected();
+        }
+    }
+
+    async fn greet(
+        &mut self,
+        connection: u64,
+        hello: Hello,
+        outbox: mpsc::Sender<Out>,
+    ) -> Result<(), End> {
+        let Some(place) = self.link.as_ref().map(|link| link.place) else {
+            return Ok(());
+        };
+        if let Some(wrong) = self.wrong_with(&hello, place) {
+            let _ = outbox.try_send(Out::Close(Close::refused(wrong)));
+            return Ok(());
+        }
+        // What an earlier connection said is committed before anybody is told how far we are.
+        self.settle().await?;
+        let stored = self.shared.store.frames_seen(self.fence.session).await?;
+        let offered =
+            |boot: &str| boot == hello.boot || hello.offers.iter().any(|offer| offer.boot == boot);
+        let stored = stored.into_iter().filter(|seen| offered(&seen.boot));
+        let mut live = Live {
+            connection,
+            boot: hello.boot.clone(),
+            outbox,
+            acks: BTreeMap::new(),
+            unsent: VecDeque::new(),
+            seen: HashMap::new(),
+            owed: HashMap::new(),
+            generations: HashMap::new(),
+            is_ready: false,
+        };
+        for seen in stored {
+            live.generations.insert(seen.boot.clone(), seen.generation);
+            live.seen.insert(seen.boot, seen.number);
+        }
+        live.say(FromHub::Hello(HubHello {
+            session: self.fence.session.to_string(),
+            generation: place.generation.0,
+            boot: hello.boot.clone(),
+            protocol: PROTOCOL.min(hello.protocol),
+            seen: live
+                .seen
+                .iter()
+                .map(|(boot, seq)| Seen {
+                    boot: boot.clone(),
+                    seq: *seq,
+                })
+                .collect(),
+        }));
+        let boot = Boot {
+            agent_sessions: self.agent_sessions.clone(),
+            ..self.spec.boot.clone()
+        };
+        live.say(FromHub::Init(Box::new(boot)));
+        let mut write = Write::new(self.fence, self.shared.clock.now());
+        let mut has_lost = false;
+        for offer in hello.offers.iter().take(OFFERS) {
+            let seen = live.seen.entry(offer.boot.clone()).or_default();
+            if offer.first > *seen + 1 {
+                // Its journal was damaged: what is missing will not come.
+                *seen = offer.first - 1;
+                has_lost = true;
+                write = write.skip_frames(frames::Frame {
+                    generation: place.generation.0,
+                    boot: offer.boot.clone(),
+                    number: *seen,
+                });
+            }
+            if offer.boot != hello.boot && offer.last > *seen {
+                live.owed.insert(offer.boot.clone(), offer.last);
+            }
+        }
+        if has_lost {
+            self.submit(write, Then::default()).await?;
+        }
+        let is_caught_up = live.owed.is_empty();
+        if let Some(link) = &mut self.link {
+            link.live = Some(live);
+        }
+        let mut steps = self.queue.connected(Destination {
+            generation: place.generation.0,
+            boot: hello.boot,
+        });
+        if is_caught_up {
+            steps.extend(self.queue.caught_up(self.shared.clock.now()));
+        }
+        self.take_steps(steps).await
+    }
+
+    fn wrong_with(&self, hello: &Hello, place: Place) -> Option<&'static str> {
+        if hello.session != self.fence.session.to_string() {
+            Some(Close::OTHER_SESSION)
+        } else if hello.generation != place.generation.0 {
+            Some(Close::OLDER_GENERATION)
+        } else if hello.protocol == 0 {
+            Some(Close::OTHER_PROTOCOL)
+        } else if hello.term > self.fence.term {
+            // It has heard of an owner after us.
+            Some(Close::OLDER_TERM)
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn acknowledge(&mut self, frame: Taken) {
+        let link = self.link.as_mut().and_then(|link| link.live.as_mut());
+        if let Some(live) = link.filter(|live| live.connection == frame.connection) {
+            live.acknowledge(frame.from_boot, frame.number);
+        }
+    }
+
+    /// A frame does not fit. The runner sends it again on its next connection, and all that came
+    /// after it.
+    pub(super) fn reject(&mut self, frame: Taken, error: &store::Error) {
+        let link = self.link.as_mut();
+        let is_live = |link: &&mut Link| {
+            let live = link.live.as_ref();
+            live.is_some_and(|live| live.connection == frame.connection)
+        };
+        let Some(link) = link.filter(is_live) else {
+            return;
+        };
+        tracing::warn!(session = %self.fence.session, number = frame.number, %error, "a runner's frame is not taken");
+        if !matches!(error, store::Error::FrameGap { .. }) {
+            link.poison = Some((frame.boot, frame.number));
+        }
+        let close = Close {
+            code: Close::INTERNAL,
+            reason: Close::INTERNAL_ERROR.to_owned(),
+        };
+        self.hang_up(frame.connection, Some(close));
+    }
+
+    /// False without a runner to say it to.
+    pub(super) fn say_now(&mut self, frame: FromHub) -> bool {
+        let link = self.link.as_mut().and_then(|link| link.live.as_mut());
+        match link {
+            Some(live) => {
+                live.say(frame);
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(super) async fn say(&mut self, say: Say) -> Result<(), End> {
+        match say {
+            Say::Frame(frame) => {
+                self.say_now(frame);
+            }
+            Say::Prompt { id, to } => {
+                let is_there = |hub: &Self| {
+                    let link = hub.link.as_ref();
+                    link.is_some_and(|link| {
+                        let live = link.live.as_ref();
+                        link.place.generation.0 == to.generation
+                            && live.is_some_and(|live| live.boot == to.boot)
+                    })
+                };
+                // One that went is asked when it comes again.
+                if is_there(self)
+                    && let Some(prompt) = self.prompt_to_send(&id).await?
+                {
+                    self.say_now(FromHub::Prompt(Box::new(prompt)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The agent does its work, or cannot.
+    pub(super) fn agent_is(&mut self, fault: Option<String>) {
+        let link = self.link.as_mut();
+        let Some((place, live)) = link.and_then(|link| Some((link.place, link.live.as_mut()?)))
+        else {
+            return;
+        };
+        live.is_ready = fault.is_none();
+        let Some(booting) = self.booting.filter(|booting| booting.place == place) else {
+            return;
+        };
+        self.booting = None;
+        self.next.push_back(match fault {
+            None => Event::Ready {
+                place,
+                expires_at: booting.expires_at,
+            },
+            Some(message) => Event::BootFailed {
+                generation: place.generation,
+                fault: Fault {
+                    code: FaultCode::Boot,
+                    message: message.chars().take(500).collect(),
+                },
+                at: self.shared.clock.now(),
+            },
+        });
+    }
+
+    pub(super) fn object(&mut self, code: &str, message: &str, frame: &RunnerFrame) {
+        let kind = serde_json::to_value(&frame.body).ok();
+        let kind = kind.and_then(|body| Some(body["type"].as_str()?.to_owned()));
+        self.say_now(FromHub::Error(ErrorFrame {
+            frame: kind,
+            ..ErrorFrame::new(code, message)
+        }));
+    }
+}

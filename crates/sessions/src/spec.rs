@@ -1,0 +1,64 @@
+use serde::{Deserialize, Serialize};
+use wire::link::{Attachment, Author, Boot};
+
+/// What a session was asked to be; kept with its record.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spec {
+    #[serde(default)]
+    pub work: Work,
+    /// What its workplace is to become.
+    #[serde(default)]
+    pub boot: Boot,
+}
+
+/// What is in its sandboxes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// A runner with an agent, which calls at the link door.
+    #[default]
+    Workplace,
+    /// Nobody: a machine to run commands in.
+    Machine,
+}
+
+/// What somebody asks the agent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ask {
+    pub content: String,
+    #[serde(default)]
+    pub attachments: Vec<Attachment>,
+    /// Models in the order in which they are tried. Empty: the agent's own.
+    #[serde(default)]
+    pub chain: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<Author>,
+    /// Where the answer goes, if not to the channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_channel: Option<String>,
+}
+
+impl Ask {
+    pub fn new(content: impl Into<String>) -> Self {
+        Self {
+            content: content.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Several that were gathered, as one: the last one's models and author.
+    pub(crate) fn joined(all: Vec<Self>) -> Self {
+        let mut joined = Self::default();
+        for one in all {
+            if !joined.content.is_empty() {
+                joined.content.push_str("\n\n");
+            }
+            joined.content.push_str(&one.content);
+            joined.attachments.extend(one.attachments);
+            joined.chain = one.chain;
+            joined.author = one.author;
+            joined.reply_channel = one.reply_channel;
+        }
+        joined
+    }
+}
