@@ -139,7 +139,7 @@ async fn goes_wrong(deed: Deed, blow: Blow, call: usize) -> bool {
 }
 
 /// Once the lease of whoever had it ran out.
-async fn opened(process: &Process, session: Id<Session>) -> Handle {
+pub(crate) async fn opened(process: &Process, session: Id<Session>) -> Handle {
     within("the lease runs out", || async {
         process.open(session).await.is_ok()
     })

@@ -5,5 +5,6 @@
 mod faults;
 mod life;
 mod owners;
+mod prompts;
 mod time;
 mod world;
