@@ -6,6 +6,7 @@ use model::session::{
 };
 use model::{Id, Origin, Session, SnapshotId};
 use store::prompts::{NewPrompt, Prompt};
+use store::snapshots::Snapshot as Receipt;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use wire::link::{Answer, FromHub};
@@ -31,6 +32,8 @@ pub struct Seen {
     pub status: ClientStatus,
     pub place: Option<Place>,
     pub snapshot: Option<SnapshotId>,
+    /// It is stopped, and its sandboxes are ended.
+    pub is_over: bool,
 }
 
 /// See [`Handle::attend`].
@@ -76,12 +79,13 @@ impl Handle {
         self.ask(Command::EnsureReady).await
     }
 
-    pub async fn pause(&self, reason: PauseReason) -> Result<(), HubError> {
+    /// Answered with the receipt for what was kept.
+    pub async fn pause(&self, reason: PauseReason) -> Result<Receipt, HubError> {
         self.ask(|reply| Command::Rest(Rest::Paused(reason), reply))
             .await
     }
 
-    pub async fn suspend(&self, reason: SuspendReason) -> Result<(), HubError> {
+    pub async fn suspend(&self, reason: SuspendReason) -> Result<Receipt, HubError> {
         self.ask(|reply| Command::Rest(Rest::Suspended(reason), reply))
             .await
     }
@@ -109,6 +113,13 @@ impl Handle {
     /// For good. Answered when that is written; its sandbox is ended and its disk sealed after.
     pub async fn stop(&self, reason: StopReason) -> Result<(), HubError> {
         self.ask(|reply| Command::Stop(reason, reply)).await
+    }
+
+    /// Until it is stopped and its last sandbox is ended.
+    pub(crate) async fn is_over(&self) -> Result<(), HubError> {
+        let mut seen = self.seen.clone();
+        let over = seen.wait_for(|seen| seen.is_over).await;
+        over.map(drop).map_err(|_| HubError::Gone)
     }
 
     /// Now, and whenever it changes.

@@ -20,6 +20,7 @@ mod handle;
 mod hub;
 mod link;
 mod queue;
+mod records;
 mod registry;
 mod settings;
 mod spec;
@@ -27,7 +28,8 @@ mod sweep;
 mod told;
 
 pub use handle::{Attendance, Handle, HubError, Seen};
+pub use records::New;
 pub use registry::{Makings, Sessions};
 pub use settings::Settings;
-pub use spec::{Ask, Spec, Work};
+pub use spec::{Ask, Machine, Spec, Work};
 pub use told::{Told, Watch};

@@ -26,6 +26,8 @@ use wire::workplace::LINK_DOOR;
 const GREETING: Duration = Duration::from_secs(10);
 /// A runner pings twice in that time.
 const SILENCE: Duration = Duration::from_mins(1);
+/// How long a connection that was closed may take to end.
+const RETIREMENT: Duration = Duration::from_secs(2);
 /// Frames of the hub that wait for a connection.
 pub(crate) const OUTBOX: usize = 64;
 /// What is joined into one write.
@@ -128,22 +130,31 @@ async fn converse(mut connection: Connection, term: u64, number: u64, words: &mp
         unreadable: 0,
         waiting: Vec::new(),
         last: None,
+        is_closed: false,
     };
     let mut heard_at = Instant::now();
+    let mut is_let_go = false;
     loop {
         let outgoing = connection.outgoing.clone();
         let has_something = !talk.waiting.is_empty() || talk.last.is_some();
+        if is_let_go && !has_something {
+            break;
+        }
+        let has_room = talk.last.is_none() && talk.waiting.len() < BATCH;
         let go_on = tokio::select! {
             biased;
             permit = outgoing.reserve(), if has_something => match permit {
                 Ok(permit) => talk.say(permit),
                 Err(_) => false,
             },
-            out = said.recv(), if talk.last.is_none() && talk.waiting.len() < BATCH => match out {
-                Some(out) => talk.take(out),
-                // The hub has let go of it.
-                None => false,
-            },
+            out = said.recv(), if !is_let_go && has_room => {
+                match out {
+                    Some(out) => talk.take(out),
+                    // The hub has let go of it.
+                    None => is_let_go = true,
+                }
+                true
+            }
             heard = timeout_at(heard_at + SILENCE, connection.hear()) => match heard {
                 Ok(Some(incoming)) => {
                     heard_at = Instant::now();
@@ -155,6 +166,11 @@ async fn converse(mut connection: Connection, term: u64, number: u64, words: &mp
         if !go_on {
             break;
         }
+    }
+    if talk.is_closed {
+        // The last word is on its way; whatever still comes is not heard.
+        let ending = async { while connection.hear().await.is_some() {} };
+        let _ = timeout(RETIREMENT, ending).await;
     }
     let _ = words.send(Word::Down { connection: number }).await;
 }
@@ -177,11 +193,13 @@ struct Talk<'a> {
     unreadable: u32,
     waiting: Vec<Bytes>,
     last: Option<(Close, Bytes)>,
+    /// The last word was said.
+    is_closed: bool,
 }
 
 /// Each answers whether the conversation goes on.
 impl Talk<'_> {
-    fn take(&mut self, out: Out) -> bool {
+    fn take(&mut self, out: Out) {
         match out {
             Out::Frame(frame) => self.waiting.push(wire::link::write(&frame).into()),
             Out::Close(close) => {
@@ -189,7 +207,6 @@ impl Talk<'_> {
                 self.last = Some((close, wire::link::write(&line).into()));
             }
         }
-        true
     }
 
     /// In order: what waits, and the last word after it.
@@ -198,8 +215,9 @@ impl Talk<'_> {
             permit.send(Outgoing::Frames(std::mem::take(&mut self.waiting)));
         } else if let Some((close, line)) = self.last.take() {
             permit.send(Outgoing::Close { close, line });
+            self.is_closed = true;
         }
-        true
+        !self.is_closed
     }
 
     async fn hear(&mut self, incoming: Incoming) -> bool {

@@ -16,7 +16,9 @@ pub struct Makings {
     pub store: Store,
     pub providers: Vec<Arc<dyn Provider>>,
     pub clock: Arc<dyn Clock>,
-    /// This process among those that share the store; new at each start.
+    /// This process among those that share the store. A name may be used again by whoever knows
+    /// that its last bearer is gone: it gets that one's sessions at once, and what the other still
+    /// tried to write would be refused.
     pub owner: String,
     pub settings: Settings,
 }
@@ -99,6 +101,20 @@ impl Sessions {
         Ok(handle)
     }
 
+    /// Takes over what the last bearer of our name had.
+    pub async fn reclaim(&self) -> Result<usize, HubError> {
+        let (mut reclaimed, mut after) = (0, None);
+        loop {
+            let owner = &self.0.owner;
+            let left = self.0.store.leased_sessions(owner, after, 100).await?;
+            let Some(last) = left.last().copied() else {
+                return Ok(reclaimed);
+            };
+            reclaimed += self.take_over_all(left).await;
+            after = Some(last);
+        }
+    }
+
     /// Takes over what was left by owners that are gone, and is to be acted on.
     pub async fn adopt(&self) -> Result<usize, HubError> {
         let mut adopted = 0;
@@ -109,18 +125,24 @@ impl Sessions {
             let Some(last) = left.last().copied() else {
                 return Ok(adopted);
             };
-            for session in left {
-                match self.open(session).await {
-                    Ok(_) => adopted += 1,
-                    // Another process was quicker.
-                    Err(HubError::Store(store::Error::Held { .. })) => {}
-                    Err(error) => {
-                        tracing::warn!(%session, %error, "a session that was left cannot be taken over");
-                    }
-                }
-            }
+            adopted += self.take_over_all(left).await;
             after = Some(last);
         }
+    }
+
+    async fn take_over_all(&self, left: Vec<Id<Session>>) -> usize {
+        let mut taken = 0;
+        for session in left {
+            match self.open(session).await {
+                Ok(_) => taken += 1,
+                // Another process was quicker.
+                Err(HubError::Store(store::Error::Held { .. })) => {}
+                Err(error) => {
+                    tracing::warn!(%session, %error, "a session that was left cannot be taken over");
+                }
+            }
+        }
+        taken
     }
 
     /// Lets go of every session; their sandboxes run on.

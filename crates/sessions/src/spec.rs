@@ -1,3 +1,5 @@
+use model::{ByteCount, Candidates, Origin, SnapshotId};
+use provider::Network;
 use serde::{Deserialize, Serialize};
 use wire::link::{Attachment, Author, Boot};
 
@@ -9,6 +11,55 @@ pub struct Spec {
     /// What its workplace is to become.
     #[serde(default)]
     pub boot: Boot,
+    /// What its first sandbox starts from, if not from nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<SnapshotId>,
+    #[serde(default)]
+    pub machine: Machine,
+}
+
+/// How large its sandboxes are, and what they reach.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    pub memory: ByteCount,
+    /// In thousandths of a core.
+    pub cpu_millis: u64,
+    pub network: Network,
+    /// What they may reach beyond what every sandbox may.
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// Where the provider ends sandboxes by itself: how long one shall live.
+    #[serde(
+        default,
+        rename = "lifetime_ms",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub lifetime: Option<u64>,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            memory: ByteCount::new(4096 << 20),
+            cpu_millis: 2000,
+            network: Network::Proxy,
+            allow: Vec::new(),
+            lifetime: None,
+        }
+    }
+}
+
+impl Spec {
+    /// For a session that has nothing of its own yet.
+    pub(crate) fn origin(&self, provider: &str) -> Origin {
+        let base = self.base.clone();
+        let candidates = Candidates {
+            base,
+            repositories: self.boot.repos.len(),
+            ..Candidates::default()
+        };
+        Origin::choose(provider, candidates)
+    }
 }
 
 /// What is in its sandboxes.

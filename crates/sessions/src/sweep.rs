@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use model::SignedDuration;
 use model::session::{Generation, Place};
 use provider::{Alive, Provider, ProviderError, Sandbox, SandboxId};
 use store::Fence;
@@ -30,7 +31,38 @@ impl Sessions {
             }
             self.observe().await;
             self.seal_orphans().await;
+            if let Err(error) = self.store_held().await {
+                tracing::warn!(%error, "sessions that rest cannot be looked for");
+            }
         }
+    }
+
+    /// Gives up the memory of sessions that rest for long: their disks stay.
+    pub async fn store_held(&self) -> Result<(), HubError> {
+        const AT_ONCE: u32 = 100;
+        let shared = self.shared();
+        let held_for = SignedDuration::try_from(shared.settings.paused);
+        let before = held_for
+            .ok()
+            .and_then(|time| shared.clock.now().checked_sub(time).ok());
+        let Some(before) = before else {
+            return Ok(());
+        };
+        for session in shared.store.held_sessions(before, AT_ONCE).await? {
+            let stored = match self.open(session).await {
+                Ok(handle) => handle.store().await,
+                Err(error) => Err(error),
+            };
+            match stored {
+                // Somebody woke it, it is on its way to the disk, or it is another's.
+                Ok(()) | Err(HubError::Refused(_) | HubError::Store(store::Error::Held { .. })) => {
+                }
+                Err(error) => {
+                    tracing::warn!(%session, %error, "a session that rests cannot be put to disk");
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Asks providers which of the sandboxes that serve live. An error is not a death.

@@ -66,6 +66,25 @@ impl Store {
         Ok(Fence { session, term })
     }
 
+    /// Sessions that this owner has, or had when it ended. Give the last one to go on after it.
+    pub async fn leased_sessions(
+        &self,
+        owner: &str,
+        after: Option<Id<Session>>,
+        limit: u32,
+    ) -> Result<Vec<Id<Session>>> {
+        const SQL: &str = "SELECT session_id FROM leases
+            WHERE owner = $1 AND session_id > $2 ORDER BY session_id LIMIT $3";
+        let mut reader = Reader::acquire(&self.database).await?;
+        let ids: Vec<String> = on!(&mut reader.connection(), c => sqlx::query_scalar(SQL)
+            .bind(owner)
+            .bind(after.map_or(String::new(), |id| id.to_string()))
+            .bind(limits::page(limit))
+            .fetch_all(c)
+            .await)?;
+        ids.iter().map(|text| id(text)).collect()
+    }
+
     /// Puts the end of many leases off at once. Answers those whose term is over: their owners have
     /// to stop.
     pub async fn renew(&self, fences: &[Fence], until: Timestamp) -> Result<Vec<Fence>> {

@@ -304,6 +304,22 @@ impl Store {
         rows.into_iter().map(Row::into_record).collect()
     }
 
+    /// Sessions that rest since before then, and whose sandboxes still stand.
+    pub async fn held_sessions(&self, before: Timestamp, limit: u32) -> Result<Vec<Id<Session>>> {
+        const SQL: &str = "SELECT id FROM sessions
+            WHERE status IN ('paused', 'suspended') AND paused_at <= $1
+              AND EXISTS (SELECT 1 FROM sandboxes
+                          WHERE sandboxes.session_id = sessions.id AND sandboxes.ended_at IS NULL)
+            ORDER BY paused_at, id LIMIT $2";
+        let mut reader = Reader::acquire(&self.database).await?;
+        let ids: Vec<String> = on!(&mut reader.connection(), c => sqlx::query_scalar(SQL)
+            .bind(millis(before))
+            .bind(limits::page(limit))
+            .fetch_all(c)
+            .await)?;
+        ids.iter().map(|text| id(text)).collect()
+    }
+
     /// Sessions that something is to be done for and nobody owns: what a process that starts takes
     /// over. Give the last one to go on after it.
     pub async fn abandoned_sessions(

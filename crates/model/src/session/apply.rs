@@ -301,6 +301,13 @@ impl Lifecycle {
             {
                 migrating.last = Some(snapshot);
             }
+            State::Paused(Paused { resting, .. }) | State::Suspended(Suspended { resting, .. }) => {
+                if let Held::InPlace { place, last, .. } = &mut resting.held
+                    && place.generation == generation
+                {
+                    *last = Some(snapshot);
+                }
+            }
             _ => {}
         }
         self.unchanged()

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::io::DuplexStream;
@@ -81,6 +81,7 @@ pub(super) struct Inside {
     next_pid: AtomicI32,
     runs: Arc<Mutex<Vec<Run>>>,
     runner_killed: Notify,
+    is_silent: AtomicBool,
     agent_killed: Notify,
 }
 
@@ -115,6 +116,7 @@ impl Inside {
             next_pid: AtomicI32::new(2),
             runs,
             runner_killed: Notify::new(),
+            is_silent: AtomicBool::new(false),
             agent_killed: Notify::new(),
         }
     }
@@ -143,6 +145,15 @@ impl Inside {
             Victim::Runner => self.runner_killed.notify_one(),
             Victim::Agent => self.agent_killed.notify_one(),
         }
+    }
+
+    pub(super) fn silence(&self) {
+        self.is_silent.store(true, Ordering::Relaxed);
+        self.runner_killed.notify_one();
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Relaxed)
     }
 
     pub(super) async fn runner_killed(&self) {

@@ -149,6 +149,19 @@ impl Fake {
         Ok(())
     }
 
+    /// A connection to a door that is served, as somebody inside makes one.
+    pub async fn knock(&self, id: SandboxId, door: &str) -> Option<tokio::io::DuplexStream> {
+        let mut state = self.inner.state().await;
+        state.running(id).ok()?.inside.connect_door(door)
+    }
+
+    /// Its workplace does nothing more, for good.
+    pub async fn silence(&self, id: SandboxId) -> Result<(), ProviderError> {
+        let mut state = self.inner.state().await;
+        state.running(id)?.inside.silence();
+        Ok(())
+    }
+
     /// Everything it was asked, in order.
     pub fn calls(&self) -> Vec<Call> {
         self.inner.faults.calls()

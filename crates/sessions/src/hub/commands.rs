@@ -1,7 +1,7 @@
 //! What is asked of a session from outside.
 
+use model::SnapshotId;
 use model::session::{Effect, Event, Refused, State};
-use model::{Origin, SnapshotId};
 use store::Write;
 
 use super::commits::Then;
@@ -15,9 +15,8 @@ impl Hub {
         let settings = &self.shared.settings;
         match command {
             Command::EnsureReady(reply) => {
-                let until = later(now, settings.boot);
-                let origin = Origin::Bare;
-                match self.happen(Event::Begin { origin, until }).await? {
+                let begin = self.begin().await?;
+                match self.happen(begin).await? {
                     // Once it rests it is begun again.
                     Ok(()) | Err(Refused::Leaving) => self.waiting.for_ready(reply),
                     Err(refused) => answer(reply, Err(refused.into())),
@@ -98,19 +97,25 @@ impl Hub {
     }
 
     fn take_snapshot(&mut self, reply: Reply<SnapshotId>) {
-        let State::Running(running) = &self.lifecycle.state else {
+        let refused = match &self.lifecycle.state {
+            State::Running(running) if running.leaving.is_some() => Some(Refused::Leaving),
+            State::Migrating(_) => Some(Refused::Migrating),
+            _ => None,
+        };
+        if let Some(refused) = refused {
+            return answer(reply, Err(refused.into()));
+        }
+        let Some(place) = self.lifecycle.whereabouts() else {
             return answer(reply, Err(Refused::NotRunning.into()));
         };
-        if running.leaving.is_some() {
-            return answer(reply, Err(Refused::Leaving.into()));
-        }
-        let (place, hand) = (running.place, self.hand.clone());
+        let hand = self.hand.anew();
         let until = later(self.shared.clock.now(), self.shared.settings.rest);
         self.work.spawn(async move {
-            let taken = hand.snapshot(place.sandbox, until).await;
+            let taken = hand.snapshot(place, until).await;
             Outcome::Snapshot {
                 place,
                 taken,
+                notes: hand.notes,
                 reply,
             }
         });

@@ -1,20 +1,51 @@
 //! What a provider is asked to do for a session. Each is done as often as it takes and may be done
 //! twice: a sandbox is found by its label, whoever made it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use model::session::{Effect, Event, Fault, FaultCode, Generation, Place, Way};
 use model::{Clock, Id, Origin, Session, SnapshotId, Timestamp};
 use provider::{
-    Capability, LinkBy, Provider, ProviderError, Sandbox, SandboxId, SandboxSpec, SandboxState,
-    Workplace,
+    Capability, Kept, LinkBy, Provider, ProviderError, Receipt, Sandbox, SandboxId, SandboxSpec,
+    SandboxState, Workplace,
 };
 
 use super::label;
+use crate::Machine;
 
 /// What a fault says to people, at most.
 const MESSAGE: usize = 500;
+
+/// Receipts that came of an effect.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Notes(Arc<Mutex<Vec<Note>>>);
+
+#[derive(Debug)]
+pub(super) struct Note {
+    pub(super) receipt: Receipt,
+    pub(super) generation: Generation,
+    /// Of a sandbox that died.
+    pub(super) is_recovered: bool,
+}
+
+impl Notes {
+    fn add(&self, receipt: &Receipt, generation: Generation, is_recovered: bool) {
+        self.lock().push(Note {
+            receipt: receipt.clone(),
+            generation,
+            is_recovered,
+        });
+    }
+
+    pub(super) fn take(&self) -> Vec<Note> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Note>> {
+        self.0.lock().expect("no holder of this lock panics")
+    }
+}
 
 /// Acts for one session.
 #[derive(Debug, Clone)]
@@ -27,6 +58,9 @@ pub(super) struct Hand {
     /// What one call may take.
     pub(super) call: Duration,
     pub(super) is_workplace: bool,
+    pub(super) machine: Machine,
+    /// What was kept on the way, to be written down.
+    pub(super) notes: Notes,
 }
 
 /// What there is of a generation.
@@ -39,6 +73,14 @@ enum Found {
 }
 
 impl Hand {
+    /// With nothing noted.
+    pub(super) fn anew(&self) -> Self {
+        Self {
+            notes: Notes::default(),
+            ..self.clone()
+        }
+    }
+
     /// What came of it; nothing when nobody waits for that.
     pub(super) async fn carry_out(&self, effect: Effect) -> Option<Event> {
         match effect {
@@ -101,8 +143,15 @@ impl Hand {
         let snapshot = match self.reach(generation, until).await? {
             Found::Dead(lost) => return Ok(lost),
             // It was done before, and the answer did not come.
-            Found::Stopped(snapshot) => Some(snapshot),
-            Found::Paused(_) if in_place => None,
+            Found::Stopped(snapshot) => {
+                self.notes
+                    .add(&done_before(Some(snapshot.clone())), generation, false);
+                Some(snapshot)
+            }
+            Found::Paused(_) if in_place => {
+                self.notes.add(&done_before(None), generation, false);
+                None
+            }
             Found::Paused(sandbox) | Found::Running(sandbox) => {
                 let rested = if in_place {
                     self.trying(until, || self.provider.pause(sandbox.id)).await
@@ -110,7 +159,10 @@ impl Hand {
                     self.trying(until, || self.provider.stop(sandbox.id)).await
                 };
                 match rested {
-                    Ok(receipt) => receipt.snapshot,
+                    Ok(receipt) => {
+                        self.notes.add(&receipt, generation, false);
+                        receipt.snapshot
+                    }
                     Err(ProviderError::NotFound { .. }) => {
                         return Ok(self.lost(generation, None));
                     }
@@ -156,6 +208,7 @@ impl Hand {
                 } else {
                     self.trying(until, || self.provider.stop(id)).await?
                 };
+                self.notes.add(&receipt, generation, false);
                 receipt.snapshot
             }
         };
@@ -177,7 +230,11 @@ impl Hand {
             };
             match sandbox.state {
                 SandboxState::Stopped { snapshot } => Ok(Some(snapshot)),
-                _ => Ok(self.provider.stop(sandbox.id).await?.snapshot),
+                _ => {
+                    let receipt = self.provider.stop(sandbox.id).await?;
+                    self.notes.add(&receipt, generation, false);
+                    Ok(receipt.snapshot)
+                }
             }
         };
         let snapshot = match self.trying(Timestamp::MAX, ended).await {
@@ -236,7 +293,10 @@ impl Hand {
             SandboxState::Ended => {}
         }
         let recovered = match self.trying(until, || self.provider.stop(sandbox.id)).await {
-            Ok(receipt) => receipt.snapshot,
+            Ok(receipt) => {
+                self.notes.add(&receipt, generation, true);
+                receipt.snapshot
+            }
             Err(ProviderError::NotFound { .. }) => None,
             Err(error) => return Err(error),
         };
@@ -252,14 +312,15 @@ impl Hand {
         self.provider.extend(sandbox, until).await
     }
 
-    /// A snapshot of the running one, beside everything else.
+    /// A snapshot beside everything else.
     pub(super) async fn snapshot(
         &self,
-        sandbox: SandboxId,
+        place: Place,
         until: Timestamp,
     ) -> Result<SnapshotId, Fault> {
-        let taken = self.trying(until, || self.provider.snapshot(sandbox, None));
+        let taken = self.trying(until, || self.provider.snapshot(place.sandbox, None));
         let receipt = taken.await.map_err(|error| fault_of(&error, &Way::Wake))?;
+        self.notes.add(&receipt, place.generation, false);
         receipt.snapshot.ok_or_else(|| Fault {
             code: FaultCode::Provider,
             message: "the provider named no snapshot".to_owned(),
@@ -297,6 +358,11 @@ impl Hand {
                 session: Some(self.session.to_string()),
                 link: LinkBy::Door,
             }),
+            memory: Some(self.machine.memory),
+            cpu_millis: Some(self.machine.cpu_millis),
+            network: self.machine.network,
+            allow: self.machine.allow.clone(),
+            lifetime: self.machine.lifetime.map(Duration::from_millis),
             ..SandboxSpec::from(origin_of(origin))
         }
     }
@@ -342,6 +408,24 @@ fn ready(generation: Generation, sandbox: &Sandbox) -> Event {
             generation,
         },
         expires_at: sandbox.expires_at,
+    }
+}
+
+/// The receipt for what was done before, when its answer was lost.
+fn done_before(snapshot: Option<SnapshotId>) -> Receipt {
+    Receipt {
+        kept: match snapshot {
+            Some(_) => Kept::Disk,
+            None => Kept::Memory,
+        },
+        snapshot,
+        digest: None,
+        bytes: None,
+        files: None,
+        took_ms: 0.0,
+        frozen_ms: 0.0,
+        sync_ms: 0.0,
+        sealed_ms: 0.0,
     }
 }
 

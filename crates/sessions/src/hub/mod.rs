@@ -34,6 +34,7 @@ use model::session::{Event, Fault, Generation, Lifecycle, Place, Rest, State, St
 use model::{Origin, SnapshotId, Timestamp};
 use provider::Provider;
 use store::prompts::{NewPrompt, Prompt};
+use store::snapshots::Snapshot as Receipt;
 use store::transcript::OpenMessage;
 use store::{Fence, Write, sessions};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -41,7 +42,7 @@ use tokio::task::JoinSet;
 use wire::link::FromHub;
 
 use self::commits::{Commits, Settled, Then};
-use self::effects::Hand;
+use self::effects::{Hand, Notes};
 use self::expiry::Expiry;
 use self::idle::Idle;
 use self::line::Line;
@@ -60,7 +61,7 @@ const ON_THE_WAY: usize = 256;
 #[derive(Debug)]
 pub(crate) enum Command {
     EnsureReady(Reply<Place>),
-    Rest(Rest, Reply<()>),
+    Rest(Rest, Reply<Receipt>),
     Clear(Reply<()>),
     Recover(Origin, Reply<Place>),
     Migrate(Reply<Place>),
@@ -86,14 +87,16 @@ pub(crate) enum Command {
 
 /// What came of work that the hub started.
 #[derive(Debug)]
-pub(super) enum Outcome {
+enum Outcome {
     Effect {
         generation: Generation,
         event: Option<Event>,
+        notes: Notes,
     },
     Snapshot {
         place: Place,
         taken: Result<SnapshotId, Fault>,
+        notes: Notes,
         reply: Reply<SnapshotId>,
     },
     Extended {
@@ -211,6 +214,8 @@ impl Hub {
             pauses: Arc::clone(&shared.settings.retries),
             call: shared.settings.call,
             is_workplace: spec.work == Work::Workplace,
+            machine: spec.machine.clone(),
+            notes: Notes::default(),
         };
         let channels = loaded.channels.into_iter();
         let messages = loaded.messages.into_iter();

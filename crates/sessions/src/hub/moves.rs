@@ -3,18 +3,20 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use model::Timestamp;
 use model::session::{
     Boot, Effect, Event, Generation, Held, Lifecycle, PauseReason, Place, Refused, Rest, State,
 };
+use model::{Id, Session, Timestamp};
 use provider::Capability;
 use serde_json::json;
+use store::snapshots::{Kept, Kind, Sizes, Snapshot as Receipt};
 use store::{NewEvent, Write, sandboxes};
 
 use super::commits::Then;
+use super::effects::{Note, Notes};
 use super::{Booting, End, Hub, Outcome, answer, label};
 use crate::registry::later;
-use crate::{HubError, Seen, Work};
+use crate::{HubError, Seen, Spec, Work};
 
 impl Hub {
     pub(super) fn follow_expiry(&mut self) {
@@ -101,8 +103,13 @@ impl Hub {
         done: Result<Outcome, tokio::task::JoinError>,
     ) -> Result<(), End> {
         match done {
-            Ok(Outcome::Effect { generation, event }) => {
+            Ok(Outcome::Effect {
+                generation,
+                event,
+                notes,
+            }) => {
                 self.line.is_done(generation);
+                self.write_down(&notes).await?;
                 match event {
                     Some(Event::Ready { place, expires_at }) if self.waits_for_an_agent() => {
                         self.wait_for_agent(Booting { place, expires_at }).await?;
@@ -117,9 +124,11 @@ impl Hub {
             Ok(Outcome::Snapshot {
                 place,
                 taken,
+                notes,
                 reply,
             }) => match taken {
                 Ok(snapshot) => {
+                    self.write_down(&notes).await?;
                     let event = Event::SnapshotTaken {
                         generation: place.generation,
                         snapshot: snapshot.clone(),
@@ -288,7 +297,7 @@ impl Hub {
         let Some((effect, given_up)) = self.line.next(generation) else {
             return;
         };
-        let hand = self.hand.clone();
+        let hand = self.hand.anew();
         let settings = &self.shared.settings;
         let patience = match &effect {
             Effect::Rest { .. } => settings.drain,
@@ -310,22 +319,105 @@ impl Hub {
                 () = given_up.cancelled() => None,
                 event = act => event,
             };
-            Outcome::Effect { generation, event }
+            Outcome::Effect {
+                generation,
+                event,
+                notes: hand.notes,
+            }
         });
+    }
+
+    /// Receipts for what was kept. Before the move that follows from it.
+    async fn write_down(&mut self, notes: &Notes) -> Result<(), End> {
+        let now = self.shared.clock.now();
+        let notes = notes.take();
+        if notes.is_empty() {
+            return Ok(());
+        }
+        let mut write = Write::new(self.fence, now);
+        for note in notes {
+            write = write.snapshot(receipt(&note, self.fence.session, &self.provider_name, now));
+        }
+        self.submit(write, Then::default()).await
+    }
+
+    /// The wish to run, from what the session was asked to be: it is read anew each time.
+    pub(super) async fn begin(&mut self) -> Result<Event, End> {
+        let record = self.shared.store.load_session(self.fence.session).await?;
+        match serde_json::from_str::<Spec>(&record.spec) {
+            Ok(spec) => {
+                self.hand.machine = spec.machine.clone();
+                self.spec = spec;
+            }
+            Err(error) => {
+                tracing::warn!(session = %self.fence.session, %error, "what it was asked to be cannot be read; it stays as it was");
+            }
+        }
+        Ok(Event::Begin {
+            origin: self.spec.origin(&self.provider_name),
+            until: later(self.shared.clock.now(), self.shared.settings.boot),
+        })
     }
 
     /// Answers whoever waited for what is now the case, and begins again what had to wait.
     pub(super) async fn tell_waiting(&mut self) -> Result<(), End> {
         // Before it is begun again: whoever paused it has what they asked for.
-        self.waiting.tell_rested(&self.lifecycle);
+        if self.waiting.wants_rest() {
+            let store = &self.shared.store;
+            let newest = store.session_snapshots(self.fence.session, 1).await?;
+            self.waiting.tell_rested(&self.lifecycle, newest.first());
+        }
         if (self.waiting.wants_ready() || self.is_wanted) && may_begin(&self.lifecycle) {
             self.is_wanted = false;
-            let until = later(self.shared.clock.now(), self.shared.settings.boot);
-            let origin = model::Origin::Bare;
-            let _ = self.happen(Event::Begin { origin, until }).await?;
+            let begin = self.begin().await?;
+            let _ = self.happen(begin).await?;
         }
         self.waiting.tell_ready(&self.lifecycle);
         Ok(())
+    }
+}
+
+fn receipt(note: &Note, session: Id<Session>, provider: &str, now: Timestamp) -> Receipt {
+    let millis = |time: f64| Duration::try_from_secs_f64(time / 1000.0).unwrap_or_default();
+    let millis = |time| u64::try_from(millis(time).as_millis()).unwrap_or(u64::MAX);
+    let (id, kind) = match &note.receipt.snapshot {
+        Some(snapshot) => (snapshot.to_string(), Kind::Disk),
+        // Nothing was copied: a name of its own, for the receipt alone.
+        None => {
+            let name = Id::<model::Snapshot>::new(&model::SystemClock);
+            (format!("{provider}:pause:{name}"), Kind::Pause)
+        }
+    };
+    let (digest, bytes, files) = (
+        note.receipt.digest.clone(),
+        note.receipt.bytes,
+        note.receipt.files,
+    );
+    Receipt {
+        id,
+        organisation: None,
+        session: Some(session),
+        generation: Some(note.generation.0),
+        provider: provider.to_owned(),
+        kind,
+        kept: match note.receipt.kept {
+            provider::Kept::Disk => Kept::Disk,
+            provider::Kept::Memory => Kept::Memory,
+        },
+        recovered: note.is_recovered,
+        message: None,
+        sizes: digest
+            .zip(bytes)
+            .zip(files)
+            .map(|((digest, bytes), files)| Sizes {
+                digest,
+                bytes,
+                files,
+            }),
+        took_ms: Some(millis(note.receipt.took_ms)),
+        frozen_ms: Some(millis(note.receipt.frozen_ms)),
+        created_at: now,
+        removed_at: None,
     }
 }
 
@@ -347,6 +439,7 @@ pub(super) fn seen_of(lifecycle: &Lifecycle) -> Seen {
         status: lifecycle.client_status(),
         place: lifecycle.place(),
         snapshot: lifecycle.snapshot().cloned(),
+        is_over: crate::records::is_over(lifecycle),
     }
 }
 

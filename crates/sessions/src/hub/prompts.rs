@@ -77,24 +77,22 @@ impl Hub {
         self.idle.touch(now);
         let steps = self.queue.add(&prompt, now);
         self.take_steps(steps).await?;
-        self.wake();
+        self.wake().await?;
         Ok(prompt)
     }
 
     /// Somebody waits for an answer: a session that rests goes on.
-    fn wake(&mut self) {
+    async fn wake(&mut self) -> Result<(), End> {
         match &self.lifecycle.state {
             State::Running(running) => self.is_wanted = running.leaving.is_some(),
             State::Starting(_) | State::Paused(_) | State::Suspended(_) => {
-                let until =
-                    crate::registry::later(self.shared.clock.now(), self.shared.settings.boot);
-                let origin = model::Origin::Bare;
+                let begin = self.begin().await?;
                 // Refused where it may not be woken so.
-                self.next
-                    .push_back(model::session::Event::Begin { origin, until });
+                self.next.push_back(begin);
             }
             State::Migrating(_) | State::Stopped(_) => {}
         }
+        Ok(())
     }
 
     pub(super) async fn withdraw(&mut self, prompt: &str, reply: Reply<()>) -> Result<(), End> {

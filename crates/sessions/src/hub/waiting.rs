@@ -1,5 +1,7 @@
 use model::session::{Boot, Fault, FaultCode, Lifecycle, Place, Refused, State};
 
+use store::snapshots::Snapshot as Receipt;
+
 use super::Reply;
 use crate::HubError;
 
@@ -9,7 +11,7 @@ use crate::HubError;
 pub(super) struct Waiting {
     ready: Vec<Reply<Place>>,
     moved: Vec<Reply<Place>>,
-    rested: Vec<Reply<()>>,
+    rested: Vec<Reply<Receipt>>,
 }
 
 impl Waiting {
@@ -21,7 +23,7 @@ impl Waiting {
         self.moved.push(reply);
     }
 
-    pub(super) fn for_rest(&mut self, reply: Reply<()>) {
+    pub(super) fn for_rest(&mut self, reply: Reply<Receipt>) {
         self.rested.push(reply);
     }
 
@@ -36,8 +38,15 @@ impl Waiting {
         }
     }
 
-    pub(super) fn tell_rested(&mut self, lifecycle: &Lifecycle) {
+    pub(super) fn wants_rest(&self) -> bool {
+        !self.rested.is_empty()
+    }
+
+    /// With the receipt for what was kept.
+    pub(super) fn tell_rested(&mut self, lifecycle: &Lifecycle, receipt: Option<&Receipt>) {
         if let Some(answer) = rested(lifecycle) {
+            let receipt = receipt.cloned();
+            let answer = answer.and_then(|()| receipt.ok_or(Refused::NotRunning.into()));
             tell(&mut self.rested, &answer);
         }
     }

@@ -58,8 +58,8 @@ impl Deed {
     async fn is_done(self, handle: &Handle) -> Result<(), HubError> {
         match self {
             Self::Create | Self::Resume => handle.ensure_ready().await.map(drop),
-            Self::Pause => handle.pause(PauseReason::Manual).await,
-            Self::Suspend => handle.suspend(SuspendReason::Administrator).await,
+            Self::Pause => handle.pause(PauseReason::Manual).await.map(drop),
+            Self::Suspend => handle.suspend(SuspendReason::Administrator).await.map(drop),
             Self::Migrate => handle.migrate().await.map(drop),
             Self::Snapshot => handle.snapshot().await.map(drop),
             Self::Stop => handle.stop(StopReason::Manual).await,

@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
 
 mod faults;
+mod hostile;
 mod life;
 mod owners;
 mod prompts;
+mod rest;
 mod time;
 mod world;

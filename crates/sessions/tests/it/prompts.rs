@@ -8,7 +8,7 @@ use store::prompts::{Mode, NewPrompt, Status};
 
 use crate::world::{World, within};
 
-fn prompt(id: &str, content: &str) -> NewPrompt {
+pub(crate) fn prompt(id: &str, content: &str) -> NewPrompt {
     on("web:default", id, content)
 }
 
@@ -33,7 +33,7 @@ async fn status(world: &World, session: &Handle, id: &str) -> Status {
     found.unwrap().unwrap().status
 }
 
-async fn is(world: &World, session: &Handle, id: &str, wanted: Status) {
+pub(crate) async fn is(world: &World, session: &Handle, id: &str, wanted: Status) {
     within(&format!("{id} is {wanted}"), || async {
         status(world, session, id).await == wanted
     })

@@ -5,8 +5,8 @@ use camino_tempfile::Utf8TempDir;
 use model::session::Lifecycle;
 use model::{Clock as _, Id, Organisation, Session, SystemClock};
 use nacre_sessions::{Handle, HubError, Makings, Sessions, Settings};
-use provider::Provider;
 use provider::fake::Fake;
+use provider::{FileEvent, Provider, SandboxId};
 
 use store::sessions::{Channel, NewSession, Type};
 use store::{Config, Replay, Store};
@@ -58,13 +58,22 @@ impl World {
 
     /// A process that can be killed, on a provider of its own making.
     pub(crate) fn process(&self, owner: &str, provider: Arc<dyn Provider>) -> Process {
+        self.process_with(owner, provider, quick())
+    }
+
+    pub(crate) fn process_with(
+        &self,
+        owner: &str,
+        provider: Arc<dyn Provider>,
+        settings: Settings,
+    ) -> Process {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
         Process {
-            sessions: process(&self.store, provider, owner, quick()),
+            sessions: process(&self.store, provider, owner, settings),
             runtime: Some(runtime),
         }
     }
@@ -112,6 +121,19 @@ impl World {
         statuses.join(" > ")
     }
 
+    /// A file of the workspace.
+    pub(crate) async fn read(&self, sandbox: SandboxId, path: &str) -> String {
+        let path = format!("{}/{path}", wire::workplace::WORKSPACE);
+        let read = self.fake.read_files(sandbox, path.as_bytes(), None).await;
+        let (mut files, mut content) = (read.unwrap(), Vec::new());
+        while let Some(event) = files.recv().await {
+            if let FileEvent::Data(data) = event.unwrap() {
+                content.extend_from_slice(&data);
+            }
+        }
+        String::from_utf8(content).unwrap()
+    }
+
     /// The sandboxes that there are, of all sessions.
     pub(crate) async fn sandboxes(&self) -> Vec<provider::Sandbox> {
         provider::Provider::list(&self.fake, &[]).await.unwrap()
@@ -137,6 +159,12 @@ impl Process {
     pub(crate) async fn open(&self, session: Id<Session>) -> Result<Handle, HubError> {
         let sessions = self.sessions.clone();
         self.run(async move { sessions.open(session).await }).await
+    }
+
+    pub(crate) async fn reclaim(&self) -> usize {
+        let sessions = self.sessions.clone();
+        self.run(async move { sessions.reclaim().await.unwrap() })
+            .await
     }
 
     pub(crate) async fn seal_orphans(&self) {
@@ -165,7 +193,7 @@ fn process(
 }
 
 /// Leases that run out, and calls that are given up, while a test waits for it.
-fn quick() -> Settings {
+pub(crate) fn quick() -> Settings {
     Settings {
         lease: Duration::from_millis(200),
         call: Duration::from_millis(200),

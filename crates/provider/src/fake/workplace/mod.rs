@@ -31,7 +31,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 
 /// Until its sandbox ends. Each time it is killed it starts anew, as another boot.
 pub(super) async fn live(inside: Arc<Inside>, session: String, generation: u64) {
-    loop {
+    while !inside.is_silent() {
         let runner = Arc::new(Runner::start(&inside, &session, generation));
         let killed = inside.runner_killed();
         tokio::select! {

@@ -1,0 +1,128 @@
+//! Sessions as records: made, copied, deleted.
+
+use model::session::{Lifecycle, State, StopReason};
+use model::{Id, Organisation, Session, SnapshotId, User};
+use store::Fence;
+use store::sessions::{Channel, NewSession, Type};
+
+use crate::{HubError, Sessions, Spec};
+
+/// What a session is to be.
+#[derive(Debug, Clone)]
+pub struct New {
+    pub organisation: Id<Organisation>,
+    pub created_by: Option<Id<User>>,
+    pub title: String,
+    pub r#type: Type,
+    pub channel: Channel,
+    pub provider: String,
+    pub spec: Spec,
+}
+
+impl Sessions {
+    /// A record and nothing more: its first sandbox is made when somebody asks for it.
+    pub async fn create(&self, new: New) -> Result<Id<Session>, HubError> {
+        let shared = self.shared();
+        if !shared.providers.contains_key(&new.provider) {
+            return Err(HubError::NoProvider(new.provider));
+        }
+        let id = Id::new(&*shared.clock);
+        let new = NewSession {
+            id,
+            organisation: new.organisation,
+            created_by: new.created_by,
+            parent: None,
+            title: new.title,
+            r#type: new.r#type,
+            channel: new.channel,
+            provider: new.provider,
+            spec: write(&new.spec),
+            state: Lifecycle::new().into(),
+            at: shared.clock.now(),
+        };
+        let mut tx = shared.store.begin().await?;
+        tx.create_session(&new).await?;
+        tx.commit().await?;
+        Ok(id)
+    }
+
+    /// Another session that goes on from the files of this one: as they are now, or as they were in
+    /// a snapshot of it. What was said stays with the parent.
+    pub async fn fork(
+        &self,
+        session: Id<Session>,
+        snapshot: Option<SnapshotId>,
+    ) -> Result<Id<Session>, HubError> {
+        let shared = self.shared();
+        let parent = shared.store.load_session(session).await?;
+        let snapshot = match snapshot {
+            Some(snapshot) => {
+                let known = shared.store.find_snapshot(&snapshot.to_string()).await?;
+                let is_its = known.is_some_and(|known| known.session == Some(session));
+                if !is_its {
+                    return Err(store::Error::NotFound("snapshot of this session").into());
+                }
+                Some(snapshot)
+            }
+            None => self.newest_of(session, &parent.state.lifecycle()?).await?,
+        };
+        let id = Id::new(&*shared.clock);
+        let state = snapshot.map_or_else(Lifecycle::new, Lifecycle::forked);
+        let new = NewSession {
+            id,
+            organisation: parent.organisation,
+            created_by: parent.created_by,
+            parent: Some(session),
+            title: parent.title,
+            r#type: parent.r#type,
+            channel: parent.channel,
+            provider: parent.provider,
+            spec: parent.spec,
+            state: state.into(),
+            at: shared.clock.now(),
+        };
+        let mut tx = shared.store.begin().await?;
+        tx.create_session(&new).await?;
+        tx.commit().await?;
+        Ok(id)
+    }
+
+    /// Its files as they are.
+    async fn newest_of(
+        &self,
+        session: Id<Session>,
+        lifecycle: &Lifecycle,
+    ) -> Result<Option<SnapshotId>, HubError> {
+        if lifecycle.whereabouts().is_none() {
+            return Ok(lifecycle.snapshot().cloned());
+        }
+        let handle = self.open(session).await?;
+        handle.snapshot().await.map(Some)
+    }
+
+    /// Ends it, and forgets its record with all that was said. Its disk is sealed first, and kept
+    /// for as long as disks without a record are.
+    pub async fn delete(&self, session: Id<Session>) -> Result<(), HubError> {
+        let handle = self.open(session).await?;
+        handle.stop(StopReason::Manual).await?;
+        handle.is_over().await?;
+        let fence = Fence {
+            session,
+            term: handle.term(),
+        };
+        let mut tx = self.shared().store.begin().await?;
+        tx.fenced(fence).await?.delete().await?;
+        tx.commit().await?;
+        handle.let_go().await;
+        Ok(())
+    }
+}
+
+/// Whether nothing is left to be done for it.
+pub(crate) fn is_over(lifecycle: &Lifecycle) -> bool {
+    matches!(&lifecycle.state, State::Stopped(stopped) if stopped.ending.is_empty())
+}
+
+fn write(spec: &Spec) -> String {
+    serde_json::to_string(spec).unwrap_or_default()
+}

@@ -1,0 +1,153 @@
+//! Sessions that nobody uses, copies of sessions, and what is left of them.
+
+use std::time::Duration;
+
+use model::session::{ClientStatus, PauseReason};
+use nacre_sessions::{HubError, Settings};
+use provider::fake::Fake;
+use provider::{Provider as _, SandboxState};
+use store::prompts::Status;
+use store::snapshots::{Kept, Kind};
+
+use crate::prompts::{is, prompt};
+use crate::world::{World, quick, within};
+
+#[tokio::test]
+async fn a_session_that_nothing_uses_is_paused_and_one_at_work_is_not() {
+    let settings = Settings {
+        idle: Duration::from_millis(300),
+        ..quick()
+    };
+    let world = World::set(Fake::default(), settings).await;
+    let (idle, busy) = (world.session().await, world.session().await);
+    busy.prompt(prompt("p", "wait 1500")).await.unwrap();
+    idle.ensure_ready().await.unwrap();
+    // Who merely looks does not use it.
+    let _here = idle.attend();
+    within("the idle one rests", || async {
+        idle.seen().borrow().status == ClientStatus::Paused
+    })
+    .await;
+    is(&world, &busy, "p", Status::Accepted).await;
+    let record = world.store.load_session(idle.session()).await.unwrap();
+    assert_eq!(record.state.reason.as_deref(), Some("inactivity"));
+    // The time runs from the end of the work.
+    is(&world, &busy, "p", Status::Finished).await;
+    assert_eq!(busy.seen().borrow().status, ClientStatus::Running);
+    within("the other rests after", || async {
+        busy.seen().borrow().status == ClientStatus::Paused
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_pause_is_answered_with_its_receipt() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let place = session.ensure_ready().await.unwrap();
+    let receipt = session.pause(PauseReason::Manual).await.unwrap();
+    assert_eq!((receipt.kind, receipt.kept), (Kind::Pause, Kept::Memory));
+    assert_eq!(receipt.generation, Some(place.generation.0));
+    let snapshot = session.snapshot().await.unwrap();
+    let kept = world.store.session_snapshots(session.session(), 10).await;
+    let newest = kept.unwrap().remove(0);
+    assert_eq!(newest.id, snapshot.to_string());
+    assert_eq!(newest.kept, Kept::Disk);
+}
+
+#[tokio::test]
+async fn memory_is_held_for_so_long_and_then_the_disk_alone() {
+    let settings = Settings {
+        paused: Duration::from_millis(200),
+        ..quick()
+    };
+    let world = World::set(Fake::default(), settings).await;
+    let session = world.session().await;
+    session
+        .prompt(prompt("p", "write note.txt kept"))
+        .await
+        .unwrap();
+    is(&world, &session, "p", Status::Finished).await;
+    let before = session.seen().borrow().place.unwrap();
+    session.pause(PauseReason::Manual).await.unwrap();
+    world.sessions.store_held().await.unwrap();
+    within("it is on disk", || async {
+        world.sessions.store_held().await.unwrap();
+        session.seen().borrow().snapshot.is_some()
+    })
+    .await;
+    assert_eq!(session.seen().borrow().status, ClientStatus::Paused);
+    let after = session.ensure_ready().await.unwrap();
+    assert_eq!(after.generation, before.generation.next());
+    session.prompt(prompt("q", "say here")).await.unwrap();
+    is(&world, &session, "q", Status::Finished).await;
+}
+
+#[tokio::test]
+async fn a_fork_goes_on_from_the_files_and_leaves_its_parent_alone() {
+    let world = World::new().await;
+    let parent = world.session().await;
+    parent
+        .prompt(prompt("p", "write note.txt from the parent"))
+        .await
+        .unwrap();
+    is(&world, &parent, "p", Status::Finished).await;
+    let fork = world.sessions.fork(parent.session(), None).await.unwrap();
+    let record = world.store.load_session(fork).await.unwrap();
+    assert_eq!(record.parent, Some(parent.session()));
+    let fork = world.sessions.open(fork).await.unwrap();
+    let place = fork.ensure_ready().await.unwrap();
+    assert_eq!(
+        world.read(place.sandbox, "note.txt").await,
+        "from the parent"
+    );
+    // The parent's journal is none of its own.
+    fork.prompt(prompt("p", "say I am another")).await.unwrap();
+    is(&world, &fork, "p", Status::Finished).await;
+    assert_eq!(parent.seen().borrow().status, ClientStatus::Running);
+    assert_eq!(world.sandboxes().await.len(), 2);
+
+    let foreign = world
+        .sessions
+        .fork(fork.session(), parent.seen().borrow().snapshot.clone());
+    assert!(matches!(
+        foreign.await,
+        Err(HubError::Store(store::Error::NotFound(_)))
+    ));
+}
+
+#[tokio::test]
+async fn a_deleted_session_leaves_no_record_and_its_disk() {
+    let world = World::new().await;
+    let session = world.session().await;
+    session.ensure_ready().await.unwrap();
+    world.sessions.delete(session.session()).await.unwrap();
+    let gone = world.store.find_session(session.session()).await.unwrap();
+    assert_eq!(gone, None);
+    let left = world.sandboxes().await;
+    assert!(matches!(&left[..], [one] if matches!(one.state, SandboxState::Stopped { .. })));
+    assert!(world.sessions.open(session.session()).await.is_err());
+}
+
+#[tokio::test]
+async fn whoever_bears_the_name_of_one_that_is_gone_has_its_sessions_at_once() {
+    let settings = Settings {
+        lease: Duration::from_hours(1),
+        ..quick()
+    };
+    let world = World::set(Fake::default(), settings.clone()).await;
+    let provider = std::sync::Arc::new(world.fake.clone());
+    let id = world.record().await;
+    let first = world.process_with("server", provider.clone(), settings.clone());
+    let session = first.open(id).await.unwrap();
+    session.ensure_ready().await.unwrap();
+    drop(first);
+    let second = world.process_with("server", provider.clone(), settings);
+    assert_eq!(second.reclaim().await, 1);
+    let again = second.open(id).await.unwrap();
+    assert!(again.term() > session.term());
+    again.prompt(prompt("p", "say on")).await.unwrap();
+    is(&world, &again, "p", Status::Finished).await;
+    assert!(world.another("other").open(id).await.is_err());
+    assert_eq!(world.fake.list(&[]).await.unwrap().len(), 1);
+}
