@@ -65,6 +65,16 @@ const RULES: &[(&str, May)] = &[
         ]),
     ),
     // The only one that names concrete providers.
+    (
+        "nacre-prove",
+        May::Use(&[
+            "nacre-model",
+            "nacre-provider",
+            "nacre-sessions",
+            "nacre-store",
+            "nacre-wire",
+        ]),
+    ),
     ("nacre", May::UseAll),
     ("nacre-testkit", May::UseAll),
     ("xtask", May::Use(&[])),

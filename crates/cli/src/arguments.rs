@@ -1,7 +1,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    base, bench, completions, config, doctor, internal, man, sandbox, snapshot, storage,
+    base, bench, completions, config, doctor, internal, man, prove, sandbox, snapshot, storage,
 };
 
 /// Runs coding agents in sandboxes and never loses their work.
@@ -38,6 +38,9 @@ pub(crate) enum Command {
     /// How long sandboxes take on this machine
     #[command(subcommand)]
     Bench(bench::Command),
+    /// What is promised, tried
+    #[command(subcommand)]
+    Prove(prove::Command),
     /// Check whether this machine can run sandboxes
     Doctor(doctor::Arguments),
     /// The configuration

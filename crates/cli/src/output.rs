@@ -63,6 +63,15 @@ impl Output {
         to_stderr(&text);
     }
 
+    /// What is going on, for who asked to see it.
+    pub(crate) fn say(self, text: &str) {
+        to_stderr(&if self.json {
+            format!("{}\n", json!({ "progress": text }))
+        } else {
+            format!("{}\n", printable(text))
+        });
+    }
+
     /// Something the user should know, though the command goes on.
     pub(crate) fn warning(self, text: &str) {
         to_stderr(&if self.json {

@@ -1,11 +1,14 @@
 //! A provider whose answers go wrong where a test wants it.
 
-use std::fmt;
 use std::future::pending;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::{fmt, io};
 
 use async_trait::async_trait;
 use model::{SnapshotId, Timestamp};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
 use crate::{
@@ -26,12 +29,15 @@ pub enum Fault {
     HangAfter,
 }
 
+/// After how many bytes from inside a connection breaks.
+type Cuts = Box<dyn FnMut() -> Option<u64> + Send>;
 type Plan = Box<dyn FnMut(&'static str) -> Option<Fault> + Send>;
 
 /// Does all that `inner` does, but for what the plan spoils.
 pub struct Faulty {
     inner: Arc<dyn Provider>,
     plan: Mutex<Plan>,
+    cuts: Arc<Mutex<Cuts>>,
     /// Told for each fault.
     spoiled: Notify,
 }
@@ -49,6 +55,7 @@ impl Faulty {
         Self {
             inner,
             plan: Mutex::new(Box::new(|_| None)),
+            cuts: Arc::new(Mutex::new(Box::new(|| None))),
             spoiled: Notify::new(),
         }
     }
@@ -60,6 +67,11 @@ impl Faulty {
 
     pub fn spoil_nothing(&self) {
         self.spoil(|_| None);
+    }
+
+    /// From now on: asked for each connection that somebody inside makes to a door.
+    pub fn cut(&self, cuts: impl FnMut() -> Option<u64> + Send + 'static) {
+        *self.cuts.lock().expect("no holder panics") = Box::new(cuts);
     }
 
     /// Until a call is spoiled that nobody has been told of.
@@ -168,7 +180,11 @@ impl Provider for Faulty {
     }
 
     async fn serve(&self, id: SandboxId, name: &str) -> Result<Box<dyn Door>, ProviderError> {
-        self.around("serve", self.inner.serve(id, name)).await
+        let door = self.around("serve", self.inner.serve(id, name)).await?;
+        Ok(Box::new(FaultyDoor {
+            door,
+            cuts: Arc::clone(&self.cuts),
+        }))
     }
 
     async fn endpoints(&self, id: SandboxId) -> Result<Endpoints, ProviderError> {
@@ -204,5 +220,72 @@ impl Provider for Faulty {
     async fn delete_snapshot(&self, snapshot: &SnapshotId) -> Result<(), ProviderError> {
         self.around("delete_snapshot", self.inner.delete_snapshot(snapshot))
             .await
+    }
+}
+
+struct FaultyDoor {
+    door: Box<dyn Door>,
+    cuts: Arc<Mutex<Cuts>>,
+}
+
+impl fmt::Debug for FaultyDoor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.door.fmt(f)
+    }
+}
+
+#[async_trait]
+impl Door for FaultyDoor {
+    async fn accept(&mut self) -> Result<Box<dyn Stream>, ProviderError> {
+        let stream = self.door.accept().await?;
+        let left = (self.cuts.lock().expect("no holder panics"))();
+        Ok(match left {
+            Some(left) => Box::new(Cut { stream, left }),
+            None => stream,
+        })
+    }
+}
+
+/// A connection that breaks, with what was sent and not read.
+struct Cut {
+    stream: Box<dyn Stream>,
+    left: u64,
+}
+
+impl AsyncRead for Cut {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.left == 0 {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let got = buffer.filled().len().saturating_sub(before) as u64;
+        self.left = self.left.saturating_sub(got);
+        read
+    }
+}
+
+impl AsyncWrite for Cut {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.left == 0 {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        Pin::new(&mut self.stream).poll_write(context, buffer)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use wire::link::{Answer, FromHub};
 
 use crate::hub::{Command, Reply};
+use crate::lease::Lease;
 use crate::{Ask, Watch};
 
 /// A live session. Clones lead to the same hub, which ends when it is told to or loses its term.
@@ -21,6 +22,7 @@ pub struct Handle {
     pub(crate) term: u64,
     /// The name of the provider whose sandboxes it has.
     pub(crate) provider: Arc<str>,
+    pub(crate) lease: Lease,
     pub(crate) clients: Arc<AtomicUsize>,
     pub(crate) inbox: mpsc::Sender<Command>,
     pub(crate) seen: watch::Receiver<Seen>,

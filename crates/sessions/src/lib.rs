@@ -18,6 +18,7 @@
 
 mod handle;
 mod hub;
+mod lease;
 mod link;
 mod queue;
 mod records;

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::hub::{self, Hub, Loaded};
+use crate::lease::Lease;
 use crate::{Handle, HubError, Settings};
 
 /// What sessions are made of.
@@ -78,10 +79,11 @@ impl Sessions {
             return Err(HubError::Gone);
         }
         let now = self.0.clock.now();
+        let until = self.0.lease_end(now);
         let fence = self
             .0
             .store
-            .take_over(session, &self.0.owner, now, self.0.lease_end(now))
+            .take_over(session, &self.0.owner, now, until)
             .await?;
         let store = &self.0.store;
         let loaded = Loaded {
@@ -89,6 +91,7 @@ impl Sessions {
             prompts: store.open_prompts(session).await?,
             channels: store.channels(session).await?,
             messages: store.open_messages(session).await?,
+            lease: Lease::until(until),
         };
         let hub = Hub::new(Arc::clone(&self.0), fence, loaded)?;
         let handle = hub.handle();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::SignedDuration;
 use model::session::{Generation, Place};
-use provider::{Alive, Provider, ProviderError, Sandbox, SandboxId};
+use provider::{Alive, Provider, ProviderError, Sandbox, SandboxId, SandboxState};
 use store::Fence;
 
 use crate::hub::label;
@@ -111,9 +111,17 @@ impl Sessions {
             })
             .collect();
         let until = shared.lease_end(shared.clock.now());
-        for lost in shared.store.renew(&fences, until).await? {
-            if let Some(handle) = handles.iter().find(|handle| handle.session == lost.session) {
+        let lost: HashSet<Fence> = shared
+            .store
+            .renew(&fences, until)
+            .await?
+            .into_iter()
+            .collect();
+        for (handle, fence) in handles.iter().zip(&fences) {
+            if lost.contains(fence) {
                 handle.let_go().await;
+            } else {
+                handle.lease.renew(until);
             }
         }
         Ok(())
@@ -135,7 +143,9 @@ impl Sessions {
             return Ok(());
         };
         for sandbox in sandboxes {
-            if !self.is_claimed(&sandbox).await? {
+            // What was sealed before is only a disk.
+            let is_sealed = matches!(sandbox.state, SandboxState::Stopped { .. });
+            if !is_sealed && !self.is_claimed(&sandbox).await? {
                 seal(provider, &sandbox).await;
             }
         }

@@ -35,6 +35,7 @@ mod columns;
 mod connection;
 mod dialect;
 mod error;
+pub mod faults;
 mod fence;
 pub mod frames;
 pub mod jobs;
@@ -90,6 +91,7 @@ impl Store {
         tasks.spawn(writer::run(
             Arc::clone(&database),
             Arc::clone(&jobs),
+            config.faults.clone(),
             requests,
         ));
         tasks.close();

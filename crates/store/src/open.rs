@@ -8,6 +8,7 @@ use sqlx::{PgPool, SqlitePool};
 use tokio::time::{Instant, sleep};
 
 use crate::connection::Connection;
+use crate::faults::Faults;
 use crate::{dialect, migrate};
 
 /// Where the store is.
@@ -71,6 +72,8 @@ pub struct Config {
     pub connections: u32,
     /// How long to wait for another process that writes.
     pub busy_timeout: Duration,
+    /// What goes wrong on purpose.
+    pub faults: Faults,
 }
 
 impl Config {
@@ -80,6 +83,7 @@ impl Config {
             durability: Durability::Process,
             connections: 4,
             busy_timeout: Duration::from_secs(5),
+            faults: Faults::none(),
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::audit;
 use crate::channels::Channel;
+use crate::faults::{Fault, Faults};
 use crate::frames::{Frame, Intake};
 use crate::jobs::NewJob;
 use crate::log::{Event, NewEvent};
@@ -308,6 +309,7 @@ impl Request {
 pub(crate) async fn run(
     database: Arc<Database>,
     jobs: Arc<Notify>,
+    faults: Faults,
     mut requests: mpsc::Receiver<Request>,
 ) {
     while let Some(first) = requests.recv().await {
@@ -322,12 +324,35 @@ pub(crate) async fn run(
         // In one order everywhere, so that two who lock several rows do not lock each other out.
         // Of one session they stay in the order in which they came.
         group.sort_by_key(|request| request.write.fence.session);
-        let answers = commit(&database, &jobs, &group).await;
+        let answers = match faults.next() {
+            None => commit(&database, &jobs, &group).await,
+            Some(fault) => spoil(fault, commit(&database, &jobs, &group), group.len()).await,
+        };
         for (request, answer) in group.into_iter().zip(answers) {
             // Who asked may have gone; what was written is written.
             let _ = request.answer.send(answer);
         }
     }
+}
+
+async fn spoil(
+    fault: Fault,
+    commit: impl Future<Output = Vec<Result<Committed>>>,
+    writers: usize,
+) -> Vec<Result<Committed>> {
+    let source = Arc::new(sqlx::Error::Io(std::io::Error::other("a fault")));
+    let error = match fault {
+        Fault::Delay(time) => {
+            tokio::time::sleep(time).await;
+            return commit.await;
+        }
+        Fault::Fail => Error::Busy { source },
+        Fault::Lose => {
+            let _ = commit.await;
+            Error::Unavailable { source }
+        }
+    };
+    (0..writers).map(|_| Err(error.clone())).collect()
 }
 
 async fn commit(

@@ -3,6 +3,8 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::{ExitCode, Stdio};
 
+use super::prove;
+use super::prove::server::{ProviderArguments, ServerArguments};
 use crate::app::App;
 use crate::config;
 use crate::error::CommandError;
@@ -11,6 +13,10 @@ use crate::error::CommandError;
 pub(crate) enum Command {
     /// Compute the digests that are missing
     Digests,
+    /// A server of `nacre prove`
+    ProveServer(ServerArguments),
+    /// The provider of `nacre prove`
+    FakeProvider(ProviderArguments),
 }
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
@@ -19,6 +25,14 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
             // Nobody waits for this, and sandboxes want the machine.
             let _ = rustix::process::nice(10);
             app.engine()?.local.digest_missing().await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::ProveServer(arguments) => {
+            prove::server::serve(arguments).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::FakeProvider(arguments) => {
+            prove::server::provide(arguments).await?;
             Ok(ExitCode::SUCCESS)
         }
     }

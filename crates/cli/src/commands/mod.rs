@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 mod hub_side;
 pub(crate) mod internal;
 pub(crate) mod man;
+pub(crate) mod prove;
 pub(crate) mod sandbox;
 pub(crate) mod snapshot;
 pub(crate) mod storage;
@@ -25,6 +26,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
         Command::Storage(command) => storage::run(app, command).await,
         Command::Base(command) => base::run(app, command).await,
         Command::Bench(command) => bench::run(app, command).await,
+        Command::Prove(command) => prove::run(app, command).await,
         Command::Doctor(arguments) => doctor::run(app, &arguments),
         Command::Config(config::Command::Check) => config::check(app),
         Command::Completions(arguments) => completions::run(app, &arguments),

@@ -13,7 +13,10 @@ use provider::{
 
 use super::label;
 use crate::Machine;
+use crate::lease::Lease;
 
+/// Between two looks at a lease that is over.
+const LEASE: Duration = Duration::from_millis(50);
 /// What a fault says to people, at most.
 const MESSAGE: usize = 500;
 
@@ -59,6 +62,7 @@ pub(super) struct Hand {
     pub(super) call: Duration,
     pub(super) is_workplace: bool,
     pub(super) machine: Machine,
+    pub(super) lease: Lease,
     /// What was kept on the way, to be written down.
     pub(super) notes: Notes,
 }
@@ -379,6 +383,10 @@ impl Hand {
             let Ok(left) = Duration::try_from(left) else {
                 return Err(too_late());
             };
+            // Somebody else may act for the session meanwhile; the store will tell.
+            while !self.lease.holds(self.clock.now()) {
+                tokio::time::sleep(LEASE).await;
+            }
             let error = match tokio::time::timeout(left.min(self.call), once()).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(error)) => error,

@@ -49,6 +49,7 @@ use self::line::Line;
 use self::parts::OpenParts;
 use self::talk::Link;
 use self::waiting::Waiting;
+use crate::lease::Lease;
 use crate::queue::Queue;
 use crate::registry::Shared;
 use crate::{Handle, HubError, Seen, Spec, Told, Watch, Work};
@@ -112,6 +113,7 @@ pub(crate) struct Loaded {
     pub(crate) prompts: Vec<Prompt>,
     pub(crate) channels: Vec<store::channels::Channel>,
     pub(crate) messages: Vec<OpenMessage>,
+    pub(crate) lease: Lease,
 }
 
 #[derive(Debug)]
@@ -215,6 +217,7 @@ impl Hub {
             call: shared.settings.call,
             is_workplace: spec.work == Work::Workplace,
             machine: spec.machine.clone(),
+            lease: loaded.lease,
             notes: Notes::default(),
         };
         let channels = loaded.channels.into_iter();
@@ -258,6 +261,7 @@ impl Hub {
             session: self.fence.session,
             term: self.fence.term,
             provider: self.provider_name.as_str().into(),
+            lease: self.hand.lease.clone(),
             clients: Arc::clone(&self.clients),
             inbox: self.inbox.clone(),
             seen: self.seen.subscribe(),

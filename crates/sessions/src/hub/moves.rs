@@ -218,6 +218,9 @@ impl Hub {
                 steps.extend(self.queue.sandbox_gone(gone.0, now));
             }
         }
+        // Nobody wanted it to rest, and somebody waits for an answer.
+        let died = matches!(&self.lifecycle.state, State::Paused(paused) if paused.reason == PauseReason::Recovered);
+        self.is_wanted |= died && self.queue.has_waiting();
         let is_open = match &self.lifecycle.state {
             State::Running(running) => running.leaving.is_none(),
             State::Stopped(_) => {

@@ -367,6 +367,12 @@ impl Queue {
         sent.map(|current| current.to.generation).collect()
     }
 
+    /// Whether something is to be sent.
+    pub(crate) fn has_waiting(&self) -> bool {
+        let mut all = self.channels.values();
+        all.any(|channel| !channel.waiting.is_empty())
+    }
+
     /// How many are under way.
     pub(crate) fn under_way(&self) -> usize {
         let all = self.channels.values();

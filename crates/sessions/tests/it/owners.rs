@@ -7,10 +7,11 @@ use crate::world::{World, within};
 
 #[tokio::test]
 async fn an_owner_whose_lease_ran_out_can_do_nothing() {
-    let world = World::new().await;
+    let mut world = World::new().await;
     let session = world.session().await;
     let place = session.ensure_ready().await.unwrap();
     let other = world.another("second");
+    world.stop_renewing().await;
     within("the lease runs out", || async {
         other.open(session.session()).await.is_ok()
     })

@@ -10,6 +10,7 @@ use provider::{FileEvent, Provider, SandboxId};
 
 use store::sessions::{Channel, NewSession, Type};
 use store::{Config, Replay, Store};
+use tokio::task::JoinSet;
 
 /// A store, a provider, and a process that has sessions.
 pub(crate) struct World {
@@ -18,6 +19,7 @@ pub(crate) struct World {
     pub(crate) fake: Fake,
     pub(crate) sessions: Sessions,
     organisation: Id<Organisation>,
+    renewing: JoinSet<()>,
 }
 
 impl World {
@@ -42,13 +44,21 @@ impl World {
             .unwrap();
         tx.commit().await.unwrap();
         let sessions = process(&store, Arc::new(fake.clone()), "first", settings);
+        let mut renewing = JoinSet::new();
+        renewing.spawn(renew(sessions.clone()));
         Self {
             _directory: directory,
             store,
             fake,
             sessions,
             organisation,
+            renewing,
         }
+    }
+
+    /// As one that stands still.
+    pub(crate) async fn stop_renewing(&mut self) {
+        self.renewing.shutdown().await;
     }
 
     /// Another process on the same store and provider.
@@ -72,8 +82,10 @@ impl World {
             .enable_all()
             .build()
             .unwrap();
+        let sessions = process(&self.store, provider, owner, settings);
+        runtime.spawn(renew(sessions.clone()));
         Process {
-            sessions: process(&self.store, provider, owner, settings),
+            sessions,
             runtime: Some(runtime),
         }
     }
@@ -174,6 +186,15 @@ impl Process {
 
     async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         self.runtime.as_ref().unwrap().spawn(work).await.unwrap()
+    }
+}
+
+/// Keeps what it owns, for as long as it lives.
+async fn renew(sessions: Sessions) {
+    loop {
+        // One that was taken over, or shut down, has nothing to renew.
+        let _ = sessions.renew().await;
+        tokio::time::sleep(Duration::from_millis(40)).await;
     }
 }
 

@@ -1,0 +1,21 @@
+//! `nacre prove`: what is promised, tried.
+
+mod crash;
+pub(crate) mod server;
+
+use std::process::ExitCode;
+
+use crate::app::App;
+use crate::error::CommandError;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Kill servers, providers, sandboxes, runners and agents at random, and see that nothing is lost
+    Crash(crash::Arguments),
+}
+
+pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
+    match command {
+        Command::Crash(arguments) => crash::run(app, &arguments).await,
+    }
+}
