@@ -58,6 +58,7 @@ const RULES: &[(&str, May)] = &[
         "nacre-sessions",
         May::Use(&[
             "nacre-carrier",
+            "nacre-jobs",
             "nacre-model",
             "nacre-provider",
             "nacre-store",

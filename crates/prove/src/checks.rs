@@ -145,7 +145,10 @@ pub(crate) async fn workspace(
         }
     }
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Ok(files.into_iter().map(|(p, bytes)| (p, text(bytes))).collect())
+    Ok(files
+        .into_iter()
+        .map(|(p, bytes)| (p, text(bytes)))
+        .collect())
 }
 
 /// Sessions that wait for something that should have happened.

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod expire;
 mod handle;
 mod hub;
 mod lease;
@@ -28,6 +29,7 @@ mod spec;
 mod sweep;
 mod told;
 
+pub use expire::Expire;
 pub use handle::{Attendance, Handle, HubError, Seen};
 pub use records::New;
 pub use registry::{Makings, Sessions};

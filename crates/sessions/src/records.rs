@@ -2,7 +2,6 @@
 
 use model::session::{Lifecycle, State, StopReason};
 use model::{Id, Organisation, Session, SnapshotId, User};
-use store::Fence;
 use store::sessions::{Channel, NewSession, Type};
 
 use crate::{HubError, Sessions, Spec};
@@ -106,14 +105,18 @@ impl Sessions {
         let handle = self.open(session).await?;
         handle.stop(StopReason::Manual).await?;
         handle.is_over().await?;
-        let fence = Fence {
-            session,
-            term: handle.term(),
-        };
-        let mut tx = self.shared().store.begin().await?;
+        // From here on its hub can write nothing more.
+        let shared = self.shared();
+        let now = shared.clock.now();
+        let until = shared.lease_end(now);
+        let fence = shared
+            .store
+            .take_over(session, &shared.owner, now, until)
+            .await?;
+        handle.let_go().await;
+        let mut tx = shared.store.begin().await?;
         tx.fenced(fence).await?.delete().await?;
         tx.commit().await?;
-        handle.let_go().await;
         Ok(())
     }
 }

@@ -30,6 +30,8 @@ pub struct Settings {
     pub idle: Duration,
     /// Memory is held for a session that is paused for so long; then its disk alone is.
     pub paused: Duration,
+    /// A hub that nobody needs goes after so long; whoever comes then makes another.
+    pub linger: Duration,
     /// Commands that wait for one hub.
     pub inbox: usize,
     /// Events that a subscriber may be behind before it has to read the log again.
@@ -52,6 +54,7 @@ impl Settings {
             drain: Duration::from_secs(10),
             idle: Duration::from_mins(15),
             paused: Duration::from_mins(180),
+            linger: Duration::from_mins(1),
             inbox: 64,
             behind: 256,
         }

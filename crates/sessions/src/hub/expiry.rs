@@ -30,11 +30,7 @@ impl Expiry {
         }
         self.leave_at = match of {
             Some(_) if running.leaving.is_some() || self.is_under_way => None,
-            Some((_, expires_at)) if is_new => {
-                let left = expires_at.duration_since(now);
-                let grace = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
-                expires_at.checked_sub(grace.min(left / 10)).ok()
-            }
+            Some((_, expires_at)) if is_new => Some(leave_at(expires_at, now, grace)),
             Some((_, expires_at)) if self.leave_at.is_none() => {
                 now.checked_add(expires_at.duration_since(now) / 2).ok()
             }
@@ -56,4 +52,13 @@ impl Expiry {
     pub(super) fn end(&mut self) {
         self.is_under_way = false;
     }
+}
+
+/// So long before its end a sandbox is left: the grace, or a tenth of what it has.
+pub(super) fn leave_at(expires_at: Timestamp, now: Timestamp, grace: Duration) -> Timestamp {
+    let left = expires_at.duration_since(now);
+    let grace = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
+    expires_at
+        .checked_sub(grace.min(left / 10))
+        .unwrap_or(expires_at)
 }

@@ -27,7 +27,7 @@ mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use model::session::{Event, Fault, Generation, Lifecycle, Place, Rest, State, StopReason};
@@ -51,7 +51,7 @@ use self::talk::Link;
 use self::waiting::Waiting;
 use crate::lease::Lease;
 use crate::queue::Queue;
-use crate::registry::Shared;
+use crate::registry::{Shared, later};
 use crate::{Handle, HubError, Seen, Spec, Told, Watch, Work};
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, HubError>>;
@@ -137,6 +137,10 @@ pub(crate) struct Hub {
     /// A sandbox that is up, and whose agent is waited for.
     booting: Option<Booting>,
     queue: Queue,
+    /// Of a start: when its last phase was over.
+    phase_since: Option<Timestamp>,
+    /// Since when nothing is to be done and nobody is there.
+    quiet_since: Option<Timestamp>,
     /// How many prompts are under way, for those who wait for them to end.
     turns: watch::Sender<usize>,
     /// When turns that still run are to be ended.
@@ -166,6 +170,8 @@ enum End {
     /// Somebody else owns the session.
     Fenced,
     ShutDown,
+    /// Nobody needs it now.
+    Unneeded,
     /// The store does not take what must be written first.
     Store(store::Error),
 }
@@ -184,7 +190,7 @@ pub(crate) async fn run(mut hub: Hub) {
     match hub.live().await {
         End::Fenced => tracing::info!(%session, "the session has another owner"),
         End::Store(error) => tracing::error!(%session, %error, "the session cannot be written"),
-        End::ShutDown => {
+        End::ShutDown | End::Unneeded => {
             // Sandboxes run on; the next owner need not wait for the lease to run out.
             if let Err(error) = hub.shared.store.release(hub.fence).await {
                 tracing::warn!(%session, %error, "the session was not let go");
@@ -239,6 +245,8 @@ impl Hub {
             next: VecDeque::new(),
             link: None,
             booting: None,
+            phase_since: None,
+            quiet_since: None,
             queue,
             turns,
             stop_turns_at: None,
@@ -293,6 +301,10 @@ impl Hub {
             self.queue.next_look(),
         );
         let stop_turns = self.stop_turns_at;
+        let linger = self.shared.settings.linger;
+        // Nobody says that they do not look any more.
+        let look_again = self.is_still().then(|| later(now, linger));
+        let let_go = self.quiet_since.map(|since| later(since, linger));
         let may_hear = self.commits.len() < ON_THE_WAY;
         tokio::select! {
             biased;
@@ -317,6 +329,11 @@ impl Hub {
                 self.take_steps(steps).await?;
             }
             () = until(idle) => self.rest_for_want_of_use().await?,
+            () = until(let_go.or(look_again)) => {
+                if self.quiet_since.is_some() {
+                    return Err(End::Unneeded);
+                }
+            }
         }
         while let Some(event) = self.next.pop_front() {
             self.happen(event).await?.ok();
@@ -338,6 +355,33 @@ impl Hub {
         self.follow_expiry();
         self.attend();
         talk::flush(&mut self.link, self.fence.term);
+        if !self.is_unneeded() {
+            self.quiet_since = None;
+        } else if self.quiet_since.is_none() {
+            self.quiet_since = Some(now);
+        }
+    }
+
+    /// Nothing is to be done for it.
+    fn is_still(&self) -> bool {
+        match &self.lifecycle.state {
+            State::Running(_) | State::Migrating(_) => false,
+            State::Stopped(stopped) => stopped.ending.is_empty(),
+            State::Starting(_) | State::Paused(_) | State::Suspended(_) => {
+                self.lifecycle.deadline().is_none()
+            }
+        }
+    }
+
+    /// It rests, nothing is being done, and nobody looks.
+    fn is_unneeded(&self) -> bool {
+        self.is_still()
+            && self.work.is_empty()
+            && self.waiting.is_empty()
+            && self.commits.len() == 0
+            && self.commands.is_empty()
+            && self.told.receiver_count() == 0
+            && self.clients.load(Ordering::Relaxed) == 0
     }
 
     /// For how long the sandbox may be idle, while it can be let go.

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use jobs::Job;
 use model::session::{
     Boot, Effect, Event, Generation, Held, Lifecycle, PauseReason, Place, Refused, Rest, State,
 };
@@ -14,9 +15,10 @@ use store::{NewEvent, Write, sandboxes};
 
 use super::commits::Then;
 use super::effects::{Note, Notes};
+use super::expiry::leave_at;
 use super::{Booting, End, Hub, Outcome, answer, label};
 use crate::registry::later;
-use crate::{HubError, Seen, Spec, Work};
+use crate::{Expire, HubError, Seen, Sessions, Spec, Work};
 
 impl Hub {
     pub(super) fn follow_expiry(&mut self) {
@@ -112,6 +114,7 @@ impl Hub {
                 self.write_down(&notes).await?;
                 match event {
                     Some(Event::Ready { place, expires_at }) if self.waits_for_an_agent() => {
+                        self.phase_is_over("sandbox").await?;
                         self.wait_for_agent(Booting { place, expires_at }).await?;
                     }
                     Some(event) => {
@@ -193,6 +196,7 @@ impl Hub {
         for generation in gone {
             write = write.move_sandbox(generation.0, sandboxes::Status::Gone);
         }
+        write = self.with_expiry(write, next);
         let (status, was) = (next.client_status(), before.client_status());
         if status != was {
             let body = json!({ "type": "status", "status": status, "message": message_of(next) });
@@ -200,6 +204,28 @@ impl Hub {
             write = write.event(event);
         }
         Ok(write)
+    }
+
+    /// One job for each session whose sandbox will be ended, and none for others.
+    fn with_expiry(&self, write: Write, next: &Lifecycle) -> Write {
+        let expires = |lifecycle: &Lifecycle| match &lifecycle.state {
+            State::Running(running) => running.expires_at,
+            State::Migrating(migrating) => migrating.expires_at,
+            _ => None,
+        };
+        let session = self.fence.session;
+        match (expires(&self.lifecycle), expires(next)) {
+            (before, after) if before == after => write,
+            (_, Some(expires_at)) => {
+                let clock = &*self.shared.clock;
+                let grace = self.shared.settings.grace;
+                let at = leave_at(expires_at, clock.now(), grace);
+                write.enqueue(jobs::row(&Expire { session }, at, clock))
+            }
+            (_, None) => {
+                write.cancel_job(<Expire as Job<Sessions>>::KIND, Expire { session }.key())
+            }
+        }
     }
 
     /// What a move means for the prompts and the link.
@@ -290,6 +316,9 @@ impl Hub {
             if let Some(patience) = patience {
                 self.stop_turns_at = Some(later(self.shared.clock.now(), patience));
             }
+            if matches!(effect, Effect::Boot { .. }) {
+                self.phase_since = Some(self.shared.clock.now());
+            }
             let generation = self.line.put(effect);
             self.go_on_with(generation);
         }
@@ -328,6 +357,23 @@ impl Hub {
                 notes: hand.notes,
             }
         });
+    }
+
+    /// Told with the time since the phase before it was over.
+    pub(super) async fn phase_is_over(&mut self, name: &str) -> Result<(), End> {
+        let now = self.shared.clock.now();
+        let Some(since) = self.phase_since.replace(now) else {
+            return Ok(());
+        };
+        let took = now.duration_since(since).as_millis();
+        let took_ms = u64::try_from(took).unwrap_or_default();
+        tracing::info!(session = %self.fence.session, phase = name, took_ms, "a phase of a start is over");
+        let phase = json!({ "name": name, "state": "done", "took_ms": took_ms });
+        let status = self.lifecycle.client_status();
+        let body = json!({ "type": "status", "status": status, "phase": phase });
+        let event = NewEvent::from_json(body.to_string())?;
+        let write = Write::new(self.fence, now).event(event);
+        self.submit(write, Then::default()).await
     }
 
     /// Receipts for what was kept. Before the move that follows from it.

@@ -285,6 +285,9 @@ impl Hub {
         if has_lost {
             self.submit(write, Then::default()).await?;
         }
+        if self.booting.is_some() {
+            self.phase_is_over("link").await?;
+        }
         let is_caught_up = live.owed.is_empty();
         if let Some(link) = &mut self.link {
             link.live = Some(live);

@@ -27,6 +27,10 @@ impl Waiting {
         self.rested.push(reply);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.moved.is_empty() && self.rested.is_empty()
+    }
+
     pub(super) fn wants_ready(&self) -> bool {
         !self.ready.is_empty()
     }

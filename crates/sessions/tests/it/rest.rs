@@ -151,3 +151,49 @@ async fn whoever_bears_the_name_of_one_that_is_gone_has_its_sessions_at_once() {
     assert!(world.another("other").open(id).await.is_err());
     assert_eq!(world.fake.list(&[]).await.unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn a_hub_that_nobody_needs_goes_and_comes_again() {
+    let settings = Settings {
+        linger: Duration::from_millis(50),
+        ..quick()
+    };
+    let world = World::set(Fake::default(), settings).await;
+    let session = world.session().await;
+    session.ensure_ready().await.unwrap();
+    let watch = session.watch().await.unwrap();
+    session.pause(PauseReason::Manual).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!session.is_gone(), "somebody watches it");
+    drop(watch);
+    within("it is let go", || async { session.is_gone() }).await;
+    let lease = world.store.find_lease(session.session()).await.unwrap();
+    assert_eq!(lease, None);
+    let again = world.sessions.open(session.session()).await.unwrap();
+    again.prompt(prompt("p", "say back")).await.unwrap();
+    is(&world, &again, "p", Status::Finished).await;
+}
+
+#[tokio::test]
+async fn a_sandbox_that_will_be_ended_has_one_job_and_one_at_rest_has_none() {
+    let lasting = Fake::builder()
+        .expiring_in(Duration::from_secs(1000))
+        .build();
+    let world = World::with(lasting).await;
+    let session = world.session().await;
+    for _ in 0..2 {
+        session.ensure_ready().await.unwrap();
+        let record = world.store.load_session(session.session()).await.unwrap();
+        let jobs = world.store.list_jobs("expire", 10).await.unwrap();
+        let [job] = &jobs[..] else {
+            panic!("{jobs:?}");
+        };
+        assert_eq!(job.kind, "expire");
+        let before = record.state.expires_at.unwrap().duration_since(job.run_at);
+        // A tenth of its life.
+        assert!((95..=101).contains(&before.as_secs()), "{before:?}");
+        session.pause(PauseReason::Manual).await.unwrap();
+        let jobs = world.store.list_jobs("expire", 10).await.unwrap();
+        assert!(jobs.is_empty(), "{jobs:?}");
+    }
+}

@@ -125,10 +125,9 @@ impl World {
         let statuses: Vec<String> = events
             .iter()
             .filter(|event| event.kind == "status")
-            .map(|event| {
-                let body: serde_json::Value = serde_json::from_str(&event.body).unwrap();
-                body["status"].as_str().unwrap().to_owned()
-            })
+            .map(|event| serde_json::from_str(&event.body).unwrap())
+            .filter(|body: &serde_json::Value| body["phase"].is_null())
+            .map(|body| body["status"].as_str().unwrap().to_owned())
             .collect();
         statuses.join(" > ")
     }
