@@ -157,8 +157,40 @@ impl Storm {
             server.kill().await?;
         }
         self.watchers.shutdown().await;
+        self.tidy().await?;
         self.store.close().await?;
         Ok(self.report)
+    }
+
+    /// Sandboxes and snapshots of the storm go with it.
+    async fn tidy(&self) -> Result<()> {
+        let provider = self.ground.provider();
+        let ours = [("nacre.managed".to_owned(), "session".to_owned())];
+        for sandbox in provider.list(&ours).await? {
+            let session = sandbox.labels.get("nacre.session");
+            let session = session.and_then(|id| id.parse::<Id<Session>>().ok());
+            if let Some(session) = session
+                && self.store.find_session(session).await?.is_some()
+            {
+                provider.remove(sandbox.id).await?;
+            }
+        }
+        let listing = store::sessions::Listing {
+            limit: 1000,
+            ..Default::default()
+        };
+        for record in self
+            .store
+            .list_sessions(self.organisation, listing)
+            .await?
+        {
+            for snapshot in self.store.session_snapshots(record.id, 1000).await? {
+                if let Ok(id) = snapshot.id.parse() {
+                    provider.delete_snapshot(&id).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn round(&mut self, round: u64) -> Result<(Vec<String>, String, Vec<String>)> {
@@ -565,16 +597,16 @@ impl Storm {
     /// Compares everything with everything.
     async fn look(&mut self) -> Result<Vec<String>> {
         let mut broken = checks::overdue(&self.store).await?;
-        let mut runs: BTreeMap<(String, String), u64> = BTreeMap::new();
+        let mut runs: BTreeMap<String, u64> = BTreeMap::new();
         for run in self.ground.runs().await? {
-            *runs.entry((run.session, run.prompt)).or_default() += 1;
+            // Every prompt of a storm has a name of its own.
+            *runs.entry(run.prompt).or_default() += 1;
         }
-        for ((session, prompt), times) in runs.iter().filter(|(_, times)| **times > 1) {
-            broken.push(format!("{prompt} of {session} ran {times} times"));
+        for (prompt, times) in runs.iter().filter(|(_, times)| **times > 1) {
+            broken.push(format!("{prompt} ran {times} times"));
         }
         for (id, asked) in &self.prompts {
-            let key = (asked.session.to_string(), id.clone());
-            if asked.end == Some(Status::Finished) && !runs.contains_key(&key) {
+            if asked.end == Some(Status::Finished) && !runs.contains_key(id) {
                 // One that was cancelled before it began did not run.
                 let prompt = self.store.find_prompt(asked.session, id).await?;
                 if prompt.is_some_and(|prompt| prompt.accepted_at.is_some()) {

@@ -1,5 +1,5 @@
 use model::{ByteCount, Candidates, Origin, SnapshotId};
-use provider::Network;
+use provider::{Forward, Network};
 use serde::{Deserialize, Serialize};
 use wire::link::{Attachment, Author, Boot};
 
@@ -28,6 +28,9 @@ pub struct Machine {
     /// What they may reach beyond what every sandbox may.
     #[serde(default)]
     pub allow: Vec<String>,
+    /// Ports on their loopback that lead to addresses of the host.
+    #[serde(default)]
+    pub forwards: Vec<Forward>,
     /// Where the provider ends sandboxes by itself: how long one shall live.
     #[serde(
         default,
@@ -44,6 +47,7 @@ impl Default for Machine {
             cpu_millis: 2000,
             network: Network::Proxy,
             allow: Vec::new(),
+            forwards: Vec::new(),
             lifetime: None,
         }
     }

@@ -28,7 +28,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
             Ok(ExitCode::SUCCESS)
         }
         Command::ProveServer(arguments) => {
-            prove::server::serve(arguments).await?;
+            prove::server::serve(app, arguments).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::FakeProvider(arguments) => {

@@ -366,6 +366,7 @@ impl Hand {
             cpu_millis: Some(self.machine.cpu_millis),
             network: self.machine.network,
             allow: self.machine.allow.clone(),
+            forwards: self.machine.forwards.clone(),
             lifetime: self.machine.lifetime.map(Duration::from_millis),
             ..SandboxSpec::from(origin_of(origin))
         }

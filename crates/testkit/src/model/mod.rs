@@ -11,7 +11,7 @@
 pub mod script;
 mod wire;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -48,6 +48,8 @@ struct Asks {
     by_model: HashMap<String, usize>,
     shown: VecDeque<Value>,
     faults: HashMap<String, u64>,
+    /// How often each script with an id was begun.
+    runs: BTreeMap<String, u64>,
 }
 
 impl ScriptedModel {
@@ -123,12 +125,19 @@ async fn answer(log: RequestLog, asked: Asked) -> Option<Response<Body>> {
             });
             return Some(http::json(200, &shown));
         }
+        (&Method::GET, "/__runs") => {
+            let runs = log.with(|asks| json!(asks.runs));
+            return Some(http::json(200, &runs));
+        }
         (&Method::POST, "/messages") => Format::Anthropic,
         (&Method::POST, "/chat/completions") => Format::Chat,
         (&Method::POST, "/responses") => Format::Responses,
         _ => return Some(http::json(404, &json!({ "error": "no such path" }))),
     };
     log.note(&asked.path, &asked.body);
+    if let Some(id) = script::begun(format, &asked.body) {
+        log.with(|asks| *asks.runs.entry(id).or_default() += 1);
+    }
     let plan = log.with(|asks| script::plan(format, &asked.body, &mut asks.faults));
     respond(format, &asked.body, plan).await
 }

@@ -13,6 +13,7 @@
 //! | `stream_error` | the stream holds an error after the text |
 //! | `hang` | nothing more comes after the text |
 //! | `empty` | an answer with nothing in it |
+//! | `steps`, `id` | a list of steps in one line; its first request is counted at `GET /__runs` |
 //! | `times` | a failing step fails so often, then the next step is taken |
 
 use std::collections::HashMap;
@@ -74,15 +75,36 @@ pub(super) fn plan(format: Format, body: &Value, faults: &mut HashMap<String, u6
     step(script, answered, faults).map_or_else(|| saying("script finished"), |step| of(&step))
 }
 
+/// A line is a step, or holds several as `steps`.
+fn steps(script: &str) -> Vec<Value> {
+    let lines = script.lines().filter_map(|line| line.strip_prefix("!!"));
+    lines
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .flat_map(|step| match step["steps"].as_array() {
+            Some(steps) => steps.clone(),
+            None => vec![step],
+        })
+        .collect()
+}
+
+/// The `id` of the script that this request begins with; none when it goes on with one, or is about
+/// something else, a title say.
+pub(super) fn begun(format: Format, body: &Value) -> Option<String> {
+    let has_tools = body["tools"]
+        .as_array()
+        .is_some_and(|tools| !tools.is_empty());
+    let turns = format.turns(body);
+    let last = turns.last().filter(|turn| turn.is_user && has_tools)?;
+    let mut lines = last.text.lines().filter_map(|line| line.strip_prefix("!!"));
+    let script: Value = serde_json::from_str(lines.next_back()?).ok()?;
+    script["id"].as_str().map(str::to_owned)
+}
+
 /// The step whose turn it is: those that failed often enough are over, and of the others as many
 /// as were answered.
 fn step(script: &str, answered: usize, faults: &mut HashMap<String, u64>) -> Option<Value> {
     let mut left = answered;
-    let lines = script.lines().filter_map(|line| line.strip_prefix("!!"));
-    for (place, line) in lines.enumerate() {
-        let Ok(step) = serde_json::from_str::<Value>(line) else {
-            continue;
-        };
+    for (place, step) in steps(script).into_iter().enumerate() {
         let fails = ["error", "drop", "reset", "stream_error", "hang"];
         if fails.iter().any(|fault| step.get(fault).is_some()) {
             let times = step["times"].as_u64().unwrap_or(u64::MAX);

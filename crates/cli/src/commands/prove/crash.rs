@@ -1,10 +1,14 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use prove::{FakeGround, Plan, Storm};
+use prove::{FakeGround, Ground, Plan, Storm};
 
+use super::local::LocalGround;
 use crate::app::App;
+use crate::config;
 use crate::error::CommandError;
 
 #[derive(Debug, clap::Args)]
@@ -15,6 +19,12 @@ pub(crate) struct Arguments {
     /// How often everything is asked, hit, started again and compared
     #[arg(long, value_name = "M", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
+    /// Over real sandboxes from this base, with a real agent, instead of the fake provider
+    #[arg(long, value_name = "SNAPSHOT", requires = "model")]
+    base: Option<String>,
+    /// Where `nacre-scripted-model` listens: the model of that agent
+    #[arg(long, value_name = "ADDRESS", requires = "base")]
+    model: Option<SocketAddr>,
     /// Say what every round does
     #[arg(long)]
     verbose: bool,
@@ -32,18 +42,22 @@ pub(super) async fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, Co
     let path = directory.path().to_owned();
     let program = std::env::current_exe().context("this program cannot be found")?;
     let storm = async {
-        let ground = FakeGround::start(program, &path).await?;
-        let storm = Storm::new(Arc::new(ground), path.clone(), seed).await?;
+        let ground: Arc<dyn Ground> = match (&arguments.base, arguments.model) {
+            (Some(base), Some(model)) => Arc::new(local(app, program, base, model)?),
+            _ => Arc::new(FakeGround::start(program, &path).await?),
+        };
+        let storm = Storm::new(ground, path.clone(), seed).await?;
         let rounds = arguments.rounds;
         let progress = app.output.progress("raging");
-        storm
+        let report = storm
             .rage(Plan { seed, rounds }, |round| {
                 progress.say(&round.to_string());
                 if arguments.verbose {
                     app.output.say(&round.to_string());
                 }
             })
-            .await
+            .await?;
+        Ok::<_, CommandError>(report)
     };
     let report = tokio::select! {
         report = storm => report?,
@@ -61,6 +75,22 @@ pub(super) async fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, Co
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    })
+}
+
+fn local(
+    app: &App,
+    program: PathBuf,
+    base: &str,
+    model: SocketAddr,
+) -> Result<LocalGround, CommandError> {
+    let engine = app.engine()?;
+    Ok(LocalGround {
+        program,
+        home: config::load()?.local.home.clone(),
+        base: engine.snapshot(base)?,
+        local: engine.local,
+        model,
     })
 }
 

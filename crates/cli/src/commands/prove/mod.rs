@@ -1,6 +1,7 @@
 //! `nacre prove`: what is promised, tried.
 
 mod crash;
+mod local;
 pub(crate) mod server;
 
 use std::process::ExitCode;

@@ -6,9 +6,11 @@ use anyhow::Context as _;
 use camino::Utf8PathBuf;
 use model::{Id, Organisation};
 use prove::{Pace, ServerOptions};
+use provider::Provider;
 use provider::fake::{self, Remote};
 use sessions::Spec;
 
+use crate::app::App;
 use crate::error::CommandError;
 
 #[derive(Debug, clap::Args)]
@@ -23,9 +25,12 @@ pub(crate) struct ServerArguments {
     organisation: Id<Organisation>,
     #[arg(long)]
     faults: Option<u64>,
-    /// Where the fake provider listens
+    /// Where the fake provider listens; without it the local one is meant
     #[arg(long)]
-    fake_provider: Utf8PathBuf,
+    fake_provider: Option<Utf8PathBuf>,
+    /// What its sessions are
+    #[arg(long, default_value = "{}")]
+    spec: String,
 }
 
 #[derive(Debug, clap::Args)]
@@ -36,19 +41,25 @@ pub(crate) struct ProviderArguments {
     socket: Utf8PathBuf,
 }
 
-pub(crate) async fn serve(arguments: ServerArguments) -> Result<(), CommandError> {
-    let remote = Remote::connect(&arguments.fake_provider)
-        .await
-        .context("the fake provider does not answer")?;
+pub(crate) async fn serve(app: &App, arguments: ServerArguments) -> Result<(), CommandError> {
+    let spec: Spec = serde_json::from_str(&arguments.spec).context("that is no session")?;
+    let (provider, pace): (Arc<dyn Provider>, Pace) = match &arguments.fake_provider {
+        Some(socket) => {
+            let remote = Remote::connect(socket).await;
+            let remote = remote.context("the fake provider does not answer")?;
+            (Arc::new(remote), Pace::Memory)
+        }
+        None => (Arc::new(app.engine()?.local), Pace::Machine),
+    };
     prove::serve(ServerOptions {
         database: arguments.database,
         socket: arguments.socket,
         owner: arguments.owner,
         organisation: arguments.organisation,
         faults: arguments.faults,
-        provider: Arc::new(remote),
-        spec: Spec::default(),
-        pace: Pace::Memory,
+        provider,
+        spec,
+        pace,
     })
     .await?;
     Ok(())
