@@ -93,6 +93,16 @@ fn finals(log: &BTreeMap<u64, String>) -> Finals {
     finals
 }
 
+/// Whether an answer to the prompt ended well.
+pub(crate) fn was_answered(log: &BTreeMap<u64, String>, prompt: &str) -> bool {
+    let events = log
+        .values()
+        .filter_map(|body| serde_json::from_str::<Value>(body).ok());
+    events
+        .filter(|event| event["type"] == "message.done" && event["prompt_id"] == prompt)
+        .any(|event| event["reason"] == "end_turn")
+}
+
 /// What a session's files must hold: by path, as the log tells it.
 pub(crate) fn files(log: &BTreeMap<u64, String>) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();

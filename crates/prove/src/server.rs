@@ -201,6 +201,7 @@ impl Served {
             Request::Sweep => {
                 self.sessions.renew().await?;
                 self.sessions.adopt().await?;
+                self.sessions.tend().await;
                 self.sessions.observe().await;
                 self.sessions.seal_orphans().await;
                 Ok(Answer::Done)

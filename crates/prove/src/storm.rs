@@ -179,11 +179,7 @@ impl Storm {
             limit: 1000,
             ..Default::default()
         };
-        for record in self
-            .store
-            .list_sessions(self.organisation, listing)
-            .await?
-        {
+        for record in self.store.list_sessions(self.organisation, listing).await? {
             for snapshot in self.store.session_snapshots(record.id, 1000).await? {
                 if let Ok(id) = snapshot.id.parse() {
                     provider.delete_snapshot(&id).await?;
@@ -608,9 +604,9 @@ impl Storm {
         for (id, asked) in &self.prompts {
             if asked.end == Some(Status::Finished) && !runs.contains_key(id) {
                 // One that was cancelled before it began did not run.
-                let prompt = self.store.find_prompt(asked.session, id).await?;
-                if prompt.is_some_and(|prompt| prompt.accepted_at.is_some()) {
-                    broken.push(format!("{id} finished and never ran"));
+                let log = checks::log(&self.store, asked.session).await?;
+                if checks::was_answered(&log, id) {
+                    broken.push(format!("{id} was answered and never ran"));
                 }
             }
         }

@@ -421,6 +421,10 @@ impl Provider for Local {
         Ok(Endpoints::default())
     }
 
+    async fn tend(&self) -> Result<(), ProviderError> {
+        self.blocking(|engine| engine.adopt()).await
+    }
+
     async fn alive(&self, ids: &[SandboxId]) -> Result<Vec<(SandboxId, Alive)>, ProviderError> {
         let ids = ids.to_vec();
         self.blocking(move |engine| {

@@ -199,6 +199,10 @@ impl Provider for Faulty {
         self.inner.health().await
     }
 
+    async fn tend(&self) -> Result<(), ProviderError> {
+        self.around("tend", self.inner.tend()).await
+    }
+
     async fn list(&self, labels: &[(String, String)]) -> Result<Vec<Sandbox>, ProviderError> {
         self.around("list", self.inner.list(labels)).await
     }

@@ -125,6 +125,12 @@ pub trait Provider: Send + Sync + fmt::Debug {
     /// Never fails: says what is wrong instead.
     async fn health(&self) -> Health;
 
+    /// Starts again what keeps its sandboxes and was killed. Asked now and then by whoever runs
+    /// sessions; most have nothing of the kind.
+    async fn tend(&self) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
     /// Every sandbox that carries all these labels.
     async fn list(&self, labels: &[(String, String)]) -> Result<Vec<Sandbox>, ProviderError>;
 

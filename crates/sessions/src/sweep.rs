@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::SignedDuration;
 use model::session::{Generation, Place};
@@ -13,28 +14,45 @@ use crate::hub::label;
 use crate::{Handle, HubError, Sessions};
 
 impl Sessions {
-    /// Renews, adopts and tidies until the sessions are shut down.
+    /// Renews, adopts and tidies until the sessions are shut down. Leases are renewed beside the
+    /// rest: a provider that hangs does not cost them.
     pub async fn sweep(&self) {
         let shared = self.shared();
-        let mut ticks = tokio::time::interval(shared.settings.sweep);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                () = shared.stop.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
+        let renewing = every(shared.settings.lease / 3, || async {
             if let Err(error) = self.renew().await {
                 tracing::warn!(%error, "leases cannot be renewed");
             }
-            if let Err(error) = self.adopt().await {
-                tracing::warn!(%error, "sessions that were left cannot be looked for");
-            }
-            self.observe().await;
-            self.seal_orphans().await;
-            if let Err(error) = self.store_held().await {
-                tracing::warn!(%error, "sessions that rest cannot be looked for");
-            }
+        });
+        let tidying = every(shared.settings.sweep, || self.tidy());
+        tokio::select! {
+            () = shared.stop.cancelled() => {}
+            () = renewing => {}
+            () = tidying => {}
         }
+    }
+
+    async fn tidy(&self) {
+        if let Err(error) = self.adopt().await {
+            tracing::warn!(%error, "sessions that were left cannot be looked for");
+        }
+        self.tend().await;
+        self.observe().await;
+        self.seal_orphans().await;
+        if let Err(error) = self.store_held().await {
+            tracing::warn!(%error, "sessions that rest cannot be looked for");
+        }
+    }
+
+    /// One call of a provider, in the time that a call may take.
+    async fn within<T>(
+        &self,
+        call: impl Future<Output = Result<T, ProviderError>>,
+    ) -> Result<T, ProviderError> {
+        let timed = tokio::time::timeout(self.shared().settings.call, call);
+        timed.await.unwrap_or_else(|_| {
+            let why = "it did not answer in time";
+            Err(ProviderError::unavailable("the provider", why))
+        })
     }
 
     /// Gives up the memory of sessions that rest for long: their disks stay.
@@ -65,6 +83,16 @@ impl Sessions {
         Ok(())
     }
 
+    /// Lets providers set right what of theirs was killed.
+    pub async fn tend(&self) {
+        let shared = self.shared();
+        for provider in shared.providers.values() {
+            if let Err(error) = self.within(provider.tend()).await {
+                tracing::warn!(provider = provider.name(), %error, "it cannot be tended");
+            }
+        }
+    }
+
     /// Asks providers which of the sandboxes that serve live. An error is not a death.
     pub async fn observe(&self) {
         const AT_ONCE: usize = 100;
@@ -83,7 +111,7 @@ impl Sessions {
             };
             for some in served.chunks(AT_ONCE) {
                 let ids: Vec<SandboxId> = some.iter().map(|(_, place)| place.sandbox).collect();
-                let Ok(alive) = provider.alive(&ids).await else {
+                let Ok(alive) = self.within(provider.alive(&ids)).await else {
                     continue;
                 };
                 let dead: HashSet<SandboxId> = alive
@@ -138,7 +166,7 @@ impl Sessions {
 
     async fn seal_orphans_of(&self, provider: &dyn Provider) -> Result<(), HubError> {
         let ours = [(label::OURS.to_owned(), label::OURS_VALUE.to_owned())];
-        let Ok(sandboxes) = provider.list(&ours).await else {
+        let Ok(sandboxes) = self.within(provider.list(&ours)).await else {
             // Asked again at the next look.
             return Ok(());
         };
@@ -146,7 +174,7 @@ impl Sessions {
             // What was sealed before is only a disk.
             let is_sealed = matches!(sandbox.state, SandboxState::Stopped { .. });
             if !is_sealed && !self.is_claimed(&sandbox).await? {
-                seal(provider, &sandbox).await;
+                self.seal(provider, &sandbox).await;
             }
         }
         Ok(())
@@ -165,17 +193,25 @@ impl Sessions {
         // One of a generation that is not written yet is on its way.
         Ok(claimed.contains(&generation) || generation > lifecycle.generation)
     }
+
+    async fn seal(&self, provider: &dyn Provider, sandbox: &Sandbox) {
+        match self.within(provider.stop(sandbox.id)).await {
+            Err(ProviderError::NotFound { .. }) => {}
+            Ok(receipt) => {
+                tracing::warn!(sandbox = %sandbox.id, snapshot = ?receipt.snapshot, "a sandbox of no session was ended and its disk kept");
+            }
+            Err(error) => {
+                tracing::warn!(sandbox = %sandbox.id, %error, "an orphan cannot be ended");
+            }
+        }
+    }
 }
 
-async fn seal(provider: &dyn Provider, sandbox: &Sandbox) {
-    let sealed = match provider.stop(sandbox.id).await {
-        Err(ProviderError::NotFound { .. }) => return,
-        other => other,
-    };
-    match sealed {
-        Ok(receipt) => {
-            tracing::warn!(sandbox = %sandbox.id, snapshot = ?receipt.snapshot, "a sandbox of no session was ended and its disk kept");
-        }
-        Err(error) => tracing::warn!(sandbox = %sandbox.id, %error, "an orphan cannot be ended"),
+async fn every<F: Future<Output = ()>>(time: Duration, mut act: impl FnMut() -> F) {
+    let mut ticks = tokio::time::interval(time);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        act().await;
     }
 }

@@ -347,11 +347,7 @@ impl Hub {
     fn follow(&mut self) {
         let now = self.shared.clock.now();
         self.idle.follow(!self.queue.is_idle(), now);
-        let under_way = self.queue.under_way();
-        self.turns.send_if_modified(|turns| {
-            let before = std::mem::replace(turns, under_way);
-            before != under_way
-        });
+        self.follow_turns();
         self.follow_expiry();
         self.attend();
         talk::flush(&mut self.link, self.fence.term);
@@ -360,6 +356,14 @@ impl Hub {
         } else if self.quiet_since.is_none() {
             self.quiet_since = Some(now);
         }
+    }
+
+    fn follow_turns(&self) {
+        let under_way = self.queue.under_way();
+        self.turns.send_if_modified(|turns| {
+            let before = std::mem::replace(turns, under_way);
+            before != under_way
+        });
     }
 
     /// Nothing is to be done for it.

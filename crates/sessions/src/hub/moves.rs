@@ -336,6 +336,7 @@ impl Hub {
             Effect::Capture { .. } => settings.turn + settings.drain,
             _ => Duration::ZERO,
         };
+        self.follow_turns();
         let mut turns = self.turns.subscribe();
         self.work.spawn(async move {
             let act = async {

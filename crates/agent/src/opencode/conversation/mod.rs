@@ -264,7 +264,10 @@ impl Conversation {
         now: Instant,
         out: &mut Out,
     ) {
-        if let Ok(prepared) = &result {
+        // What was prepared for a prompt that is over is not the session of the one after it.
+        if let Ok(prepared) = &result
+            && serial == self.serial
+        {
             self.session = Some(prepared.session.clone());
             self.verified = Verified::Yes;
             if let Some(why) = prepared.new {

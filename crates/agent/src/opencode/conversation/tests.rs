@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::agent::Failed;
-use crate::event::{self, DecidedBy, Image, Outcome, PermissionId, QuestionId};
+use crate::event::{self, DecidedBy, Image, NewSession, Outcome, PermissionId, QuestionId};
 use crate::opencode::wire::Event;
 use crate::prompt::Attachment;
 
@@ -249,6 +249,24 @@ async fn a_prompt_that_is_canceled_at_once_never_reaches_the_agent() {
     let out = talk.act(Conversation::cancel);
     assert_eq!(done(&out).unwrap().0, Reason::Canceled);
     assert!(talk.prepared().calls.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_prepared_for_a_canceled_prompt_is_not_the_session_of_the_next() {
+    let mut talk = Talk::new(PermissionPolicy::Allow);
+    talk.start(&[]);
+    talk.act(Conversation::cancel);
+    talk.start(&[]);
+    talk.prepared();
+    let late = Prepared {
+        session: "ses_of_the_first".to_owned(),
+        new: Some(NewSession::First),
+        heard: Vec::new(),
+    };
+    let out = talk.act(|conversation, now, out| conversation.prepared(1, Ok(late), now, out));
+    assert!(out.happenings.is_empty() && out.calls.is_empty());
+    assert!(talk.conversation.owns("ses_1"));
+    assert!(!talk.conversation.owns("ses_of_the_first"));
 }
 
 #[tokio::test(start_paused = true)]

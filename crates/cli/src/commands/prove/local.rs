@@ -20,8 +20,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::process::Command;
 use wire::link::{AgentConfig, Boot, CustomProvider, Model};
-use wire::workplace::MODEL_PORT;
 
+/// Where the agent finds its model.
+const MODEL_PORT: u16 = 8900;
 /// A command inside that does not answer is given up.
 const COMMAND: Duration = Duration::from_secs(20);
 
@@ -107,7 +108,7 @@ impl Ground for LocalGround {
         let steps: Vec<Value> = work
             .iter()
             .map(|work| match work {
-                Work::Say(words) => json!({ "text": words, "tool": "bash",
+                Work::Say(words) => json!({ "text": words, "delay_ms": 10, "tool": "bash",
                     "input": { "command": "true", "description": "nothing" } }),
                 Work::Write { path, words } => json!({ "tool": "write", "input": {
                     "filePath": format!("{}/{path}", wire::workplace::WORKSPACE),
