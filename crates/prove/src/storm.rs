@@ -358,7 +358,10 @@ impl Storm {
     }
 
     fn prompt(&mut self, session: Id<Session>, round: u64, number: u64) -> (String, Request) {
-        let id = format!("p{round}-{number}");
+        // Whoever counts may have seen another storm.
+        let storm = self.organisation.to_string();
+        let storm = &storm[storm.len() - 6..];
+        let id = format!("p{round}-{number}-{storm}");
         let mut work = Vec::new();
         for step in 0..self.random.u8(1..=4) {
             work.push(match self.random.u8(..3) {

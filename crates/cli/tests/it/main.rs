@@ -13,6 +13,7 @@ mod exec;
 mod help;
 mod hostile;
 mod moving;
+mod prove;
 mod sandbox;
 mod ssh;
 mod story;
