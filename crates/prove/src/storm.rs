@@ -358,10 +358,7 @@ impl Storm {
     }
 
     fn prompt(&mut self, session: Id<Session>, round: u64, number: u64) -> (String, Request) {
-        // Whoever counts may have seen another storm.
-        let storm = self.organisation.to_string();
-        let storm = &storm[storm.len() - 6..];
-        let id = format!("p{round}-{number}-{storm}");
+        let id = format!("p{round}-{number}-{}", self.tag());
         let mut work = Vec::new();
         for step in 0..self.random.u8(1..=4) {
             work.push(match self.random.u8(..3) {
@@ -393,6 +390,12 @@ impl Storm {
             content,
         };
         ("prompt".to_owned(), request)
+    }
+
+    /// Whoever counts may have seen another storm: names end with it.
+    fn tag(&self) -> String {
+        let storm = self.organisation.to_string();
+        storm[storm.len() - 6..].to_owned()
     }
 
     /// What became of the work, as far as anybody was told.
@@ -597,7 +600,9 @@ impl Storm {
     async fn look(&mut self) -> Result<Vec<String>> {
         let mut broken = checks::overdue(&self.store).await?;
         let mut runs: BTreeMap<String, u64> = BTreeMap::new();
-        for run in self.ground.runs().await? {
+        let tag = self.tag();
+        let runs_of_all = self.ground.runs().await?.into_iter();
+        for run in runs_of_all.filter(|run| run.prompt.ends_with(&tag)) {
             // Every prompt of a storm has a name of its own.
             *runs.entry(run.prompt).or_default() += 1;
         }

@@ -5,6 +5,7 @@
 
 mod census;
 mod egress;
+mod hub;
 mod interrupt;
 mod load;
 mod machine;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Egress(egress::Arguments),
     /// How long snapshots take out and in, beside tar and zstd
     Portable(portable::Arguments),
+    /// What sessions cost: records, memory, events, a kill
+    Hub(hub::Arguments),
     /// What a sandbox's workplace costs: start, agent, link, terminal and gateway
     Runner(runner::Arguments),
 }
@@ -138,6 +141,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
         Command::Sandbox(arguments) => run_sandbox(app, &arguments).await,
         Command::Portable(arguments) => run_portable(app, &arguments).await,
         Command::Storage(arguments) => storage::run(app, &arguments),
+        Command::Hub(arguments) => hub::run(app, &arguments).await,
         Command::Runner(arguments) => runner::run(app, &arguments).await,
         Command::Egress(arguments) => {
             egress::run(app, &arguments).await?;

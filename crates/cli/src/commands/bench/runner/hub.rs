@@ -10,7 +10,7 @@ use wire::workplace::LINK_DOOR;
 use crate::commands::hub_side::Connection;
 use crate::error::CommandError;
 
-pub(super) struct Hub {
+pub(in super::super) struct Hub {
     door: Box<dyn Door>,
     connection: Option<Connection>,
     term: u64,
@@ -21,7 +21,7 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    pub(super) async fn open(
+    pub(in super::super) async fn open(
         local: &Local,
         id: SandboxId,
         boot: Option<Boot>,
@@ -94,7 +94,7 @@ impl Hub {
     }
 
     /// When the agent could be asked.
-    pub(super) async fn until_ready(&mut self) -> Result<Instant, CommandError> {
+    pub(in super::super) async fn until_ready(&mut self) -> Result<Instant, CommandError> {
         loop {
             if let (
                 FromRunner::AgentStatus {

@@ -20,7 +20,7 @@ use model::{Clock as _, SnapshotId, SystemClock};
 use provider::{LinkBy, Origin, Provider as _, SandboxId, SandboxSpec, Workplace};
 use provider_local::Local;
 
-use self::hub::Hub;
+pub(super) use self::hub::Hub;
 use super::interrupt::Interrupt;
 use super::machine::Machine;
 use super::report::Report;
