@@ -29,7 +29,7 @@ const RULES: &[(&str, May)] = &[
             "nacre-wire",
         ]),
     ),
-    ("nacre-agent", May::Use(&["nacre-model"])),
+    ("nacre-agent", May::Use(&["nacre-model", "nacre-wire?"])),
     ("nacre-relay", May::Use(&[])),
     ("nacre-carrier", May::Use(&["nacre-wire"])),
     (
@@ -57,6 +57,7 @@ const RULES: &[(&str, May)] = &[
     (
         "nacre-sessions",
         May::Use(&[
+            "nacre-agent",
             "nacre-carrier",
             "nacre-jobs",
             "nacre-model",

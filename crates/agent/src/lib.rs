@@ -48,6 +48,7 @@
 //! | [`review`] | findings of a review. Pure |
 //! | [`configuration`] | what an agent is set up with, and what to start |
 //! | [`dial`] | how its server is reached |
+//! | `link` | the same in the words of the link, with the feature of that name. Pure |
 //! | [`opencode`] | everything that is OpenCode's |
 
 #![forbid(unsafe_code)]
@@ -58,6 +59,8 @@ pub mod configuration;
 pub mod dial;
 pub mod event;
 pub mod failure;
+#[cfg(feature = "link")]
+pub mod link;
 pub mod opencode;
 pub mod prompt;
 pub mod review;

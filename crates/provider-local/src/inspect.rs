@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::{Secret, SnapshotId};
 use portable::{Control, Packing, Source, Target};
-use provider::{ProviderError, SandboxId};
+use provider::{Edge, ProviderError, SandboxId};
 
 use crate::error::Doing as _;
 use crate::home::read_json;
@@ -14,14 +14,6 @@ use crate::snapshot::SnapshotRecord;
 use crate::{
     Collected, Details, Duplicates, Exported, Local, SnapshotInfo, Usage, Verified, claim, layer,
 };
-
-/// Tokens and codes for a sandbox's edge ports name the session, and are made with keys that are
-/// derived from the secret (`wire::keys`).
-#[derive(Debug, Clone)]
-pub struct Edge {
-    pub session: String,
-    pub secret: Secret,
-}
 
 impl Local {
     /// By id, by name, or by a prefix of the id that fits only one.

@@ -56,6 +56,6 @@ pub use base::{Built, Flavour, Part};
 pub use cgroup::{Controller, Layout};
 pub use doctor::{Finding, FindingStatus, Fix};
 pub use image::Moved;
-pub use inspect::Edge;
 pub use local::{Config, Local};
+pub use provider::Edge;
 pub use wire::keeper::EGRESS_PORT;

@@ -421,6 +421,10 @@ impl Provider for Local {
         Ok(Endpoints::default())
     }
 
+    async fn edge(&self, id: SandboxId) -> Result<Option<provider::Edge>, ProviderError> {
+        Local::edge(self, id)
+    }
+
     async fn tend(&self) -> Result<(), ProviderError> {
         self.blocking(|engine| engine.adopt()).await
     }

@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
 use crate::{
-    Alive, Capabilities, Door, Endpoints, Ensured, Exec, ExecSpec, FileStream, Health, Provider,
-    ProviderError, Receipt, Resumed, Sandbox, SandboxId, SandboxSpec, Stream,
+    Alive, Capabilities, Door, Edge, Endpoints, Ensured, Exec, ExecSpec, FileStream, Health,
+    Provider, ProviderError, Receipt, Resumed, Sandbox, SandboxId, SandboxSpec, Stream,
 };
 
 /// What becomes of one call.
@@ -197,6 +197,10 @@ impl Provider for Faulty {
 
     async fn health(&self) -> Health {
         self.inner.health().await
+    }
+
+    async fn edge(&self, id: SandboxId) -> Result<Option<Edge>, ProviderError> {
+        self.around("edge", self.inner.edge(id)).await
     }
 
     async fn tend(&self) -> Result<(), ProviderError> {

@@ -30,8 +30,8 @@ pub use error::{BoxError, ProviderError};
 pub use exec::{EXEC_QUEUE, Exec, ExecInput, ExecOutput, ExecSpec, Exit, Finished, WindowSize};
 pub use files::{FileEntry, FileEvent, FileKind, FileStream, files_from};
 pub use spec::{
-    Alive, Endpoints, Ensured, Expected, Forward, Health, Kept, LinkBy, Network, Origin, Receipt,
-    Resumed, Runtime, Sandbox, SandboxSpec, SandboxState, Workplace,
+    Alive, Edge, Endpoints, Ensured, Expected, Forward, Health, Kept, LinkBy, Network, Origin,
+    Receipt, Resumed, Runtime, Sandbox, SandboxSpec, SandboxState, Workplace,
 };
 
 pub type SandboxId = Id<model::Sandbox>;
@@ -124,6 +124,11 @@ pub trait Provider: Send + Sync + fmt::Debug {
 
     /// Never fails: says what is wrong instead.
     async fn health(&self) -> Health;
+
+    /// What lets in at the edge ports of a sandbox, if it has a workplace.
+    async fn edge(&self, _id: SandboxId) -> Result<Option<Edge>, ProviderError> {
+        Ok(None)
+    }
 
     /// Starts again what keeps its sandboxes and was killed. Asked now and then by whoever runs
     /// sessions; most have nothing of the kind.

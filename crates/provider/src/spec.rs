@@ -101,6 +101,14 @@ pub struct Workplace {
     pub link: LinkBy,
 }
 
+/// Opens a workplace's gateway. It cannot be printed.
+#[derive(Debug, Clone)]
+pub struct Edge {
+    pub session: String,
+    /// Tokens and codes are derived from it.
+    pub secret: model::Secret,
+}
+
 /// Who dials, where hub and runner are to find each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

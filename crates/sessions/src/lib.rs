@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod direct;
 mod expire;
 mod handle;
 mod hub;

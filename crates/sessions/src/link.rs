@@ -14,14 +14,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrier::{Connection, Incoming, Outgoing};
+use model::Clock;
 use provider::{Door, Provider, SandboxId};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use wire::keys::token::{self, Audience};
+use wire::keys::{Key, Purpose};
 use wire::link::{
     Close, FromHub, FromRunner, Hello, HubFrame, RunnerFrame, Unreadable, Wrong, read_runner,
 };
-use wire::workplace::LINK_DOOR;
+use wire::workplace::{GATEWAY_PORT, LINK_DOOR};
 
+/// Who we are at a gateway.
+const HUB: &str = "nacre:hub";
 /// For a runner that has connected to say hello.
 const GREETING: Duration = Duration::from_secs(10);
 /// A runner pings twice in that time.
@@ -94,6 +100,57 @@ pub(crate) async fn attend(
         }
         sleep(waits.next().unwrap_or(last)).await;
     }
+}
+
+/// Dials the gateway's port until it is dropped, and again whenever the link breaks.
+pub(crate) async fn dial(
+    provider: Arc<dyn Provider>,
+    sandbox: SandboxId,
+    term: u64,
+    patience: Patience,
+    clock: Arc<dyn Clock>,
+    words: mpsc::Sender<Word>,
+) {
+    let Patience { call, pauses } = patience;
+    let mut number = 0;
+    let last = pauses.last().copied().unwrap_or(Duration::from_secs(1));
+    let mut waits = pauses.iter().copied();
+    while !words.is_closed() {
+        match timeout(call, upgrade(&*provider, sandbox, &*clock)).await {
+            Ok(Ok(connection)) => {
+                waits = pauses.iter().copied();
+                number += 1;
+                converse(connection, term, number, &words).await;
+            }
+            Ok(Err(why)) => tracing::debug!(%sandbox, %why, "the workplace cannot be reached"),
+            Err(_) => tracing::debug!(%sandbox, "the workplace does not answer in time"),
+        }
+        sleep(waits.next().unwrap_or(last)).await;
+    }
+}
+
+async fn upgrade(
+    provider: &dyn Provider,
+    sandbox: SandboxId,
+    clock: &dyn Clock,
+) -> Result<Connection, String> {
+    let edge = provider.edge(sandbox).await.map_err(|e| e.to_string())?;
+    let edge = edge.ok_or("it has no workplace")?;
+    let key = Key::derive(edge.secret.expose(), Purpose::Token).ok_or("it has no secret")?;
+    let now = u64::try_from(clock.now().as_second()).unwrap_or_default();
+    let token = token::Claims::new(HUB, &edge.session, Audience::Link, now).sign(&key);
+    let mut request = format!("ws://127.0.0.1:{GATEWAY_PORT}/link")
+        .into_client_request()
+        .map_err(|error| error.to_string())?;
+    let bearer = format!("Bearer {token}").parse();
+    let bearer = bearer.map_err(|_| "a token that is no header".to_owned())?;
+    request.headers_mut().insert("authorization", bearer);
+    let stream = provider.dial(sandbox, GATEWAY_PORT).await;
+    let stream = stream.map_err(|error| error.to_string())?;
+    let config = Some(carrier::web_socket_config());
+    let upgraded = tokio_tungstenite::client_async_with_config(request, stream, config).await;
+    let (socket, _) = upgraded.map_err(|error| error.to_string())?;
+    Ok(Connection::web_socket(socket))
 }
 
 /// Until the door breaks.

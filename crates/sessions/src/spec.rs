@@ -1,5 +1,5 @@
 use model::{ByteCount, Candidates, Origin, SnapshotId};
-use provider::{Forward, Network};
+use provider::{Capability, Forward, LinkBy, Network, Provider};
 use serde::{Deserialize, Serialize};
 use wire::link::{Attachment, Author, Boot};
 
@@ -16,6 +16,12 @@ pub struct Spec {
     pub base: Option<SnapshotId>,
     #[serde(default)]
     pub machine: Machine,
+    /// Who dials; where it is not said, whoever can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkBy>,
+    /// What starts a plain agent that does not run.
+    #[serde(default)]
+    pub start: Vec<String>,
 }
 
 /// How large its sandboxes are, and what they reach.
@@ -54,6 +60,15 @@ impl Default for Machine {
 }
 
 impl Spec {
+    pub(crate) fn link_by(&self, provider: &dyn Provider) -> LinkBy {
+        let capabilities = provider.capabilities();
+        self.link.unwrap_or(if capabilities.has(Capability::Serve) {
+            LinkBy::Door
+        } else {
+            LinkBy::Hub
+        })
+    }
+
     /// For a session that has nothing of its own yet.
     pub(crate) fn origin(&self, provider: &str) -> Origin {
         let base = self.base.clone();
@@ -73,6 +88,8 @@ pub enum Work {
     /// A runner with an agent, which calls at the link door.
     #[default]
     Workplace,
+    /// A plain OpenCode, which is driven from here.
+    Agent,
     /// Nobody: a machine to run commands in.
     Machine,
 }

@@ -15,6 +15,7 @@ mod hostile;
 mod moving;
 mod prove;
 mod sandbox;
+mod sessions;
 mod ssh;
 mod story;
 mod tools;

@@ -60,7 +60,8 @@ pub(super) struct Hand {
     pub(super) pauses: Arc<[Duration]>,
     /// What one call may take.
     pub(super) call: Duration,
-    pub(super) is_workplace: bool,
+    /// Of a session with a workplace: who dials.
+    pub(super) link: Option<LinkBy>,
     pub(super) machine: Machine,
     pub(super) lease: Lease,
     /// What was kept on the way, to be written down.
@@ -358,9 +359,9 @@ impl Hand {
             key: Some(label::key(self.session, generation)),
             generation: generation.0,
             labels: label::of(self.session, generation),
-            workplace: self.is_workplace.then(|| Workplace {
+            workplace: self.link.map(|link| Workplace {
                 session: Some(self.session.to_string()),
-                link: LinkBy::Door,
+                link,
             }),
             memory: Some(self.machine.memory),
             cpu_millis: Some(self.machine.cpu_millis),

@@ -217,11 +217,11 @@ impl Hub {
         let (turns, _) = watch::channel(queue.under_way());
         let hand = Hand {
             session: fence.session,
+            link: (spec.work == Work::Workplace).then(|| spec.link_by(&*provider)),
             provider,
             clock: Arc::clone(&shared.clock),
             pauses: Arc::clone(&shared.settings.retries),
             call: shared.settings.call,
-            is_workplace: spec.work == Work::Workplace,
             machine: spec.machine.clone(),
             lease: loaded.lease,
             notes: Notes::default(),

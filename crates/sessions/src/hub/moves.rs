@@ -296,7 +296,7 @@ impl Hub {
     }
 
     fn waits_for_an_agent(&self) -> bool {
-        self.spec.work == Work::Workplace
+        self.spec.work != Work::Machine
     }
 
     pub(super) async fn stop_turns(&mut self) -> Result<(), End> {

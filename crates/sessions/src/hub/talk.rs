@@ -1,8 +1,11 @@
 //! The conversation with the runner: who is connected, and what is owed to it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
 
 use model::session::{Event, Fault, FaultCode, Place};
+use provider::LinkBy;
 use store::prompts::Destination;
 use store::{Write, frames};
 use tokio::sync::mpsc;
@@ -10,9 +13,12 @@ use tokio_util::task::AbortOnDropHandle;
 use wire::link::{
     Boot, Close, ErrorFrame, FromHub, Hello, HubFrame, HubHello, PROTOCOL, RunnerFrame, Seen,
 };
+use wire::workplace::AGENT_PORT;
 
 use super::commits::{Say, Taken, Then};
 use super::{Booting, End, Hub};
+use crate::Work;
+use crate::direct::{self, Plain};
 use crate::link::{self, Out, Word};
 
 /// What a runner said and the hub has not heard yet.
@@ -29,7 +35,7 @@ pub(super) const ARE_YOU_THERE: &str = "are-you-there";
 pub(super) struct Link {
     pub(super) place: Place,
     words: mpsc::Receiver<Word>,
-    _door: AbortOnDropHandle<()>,
+    _attending: AbortOnDropHandle<()>,
     pub(super) live: Option<Live>,
     /// A frame that does not fit: it is taken when it comes again, and what it says is not.
     pub(super) poison: Option<(String, u64)>,
@@ -132,7 +138,7 @@ impl Live {
 impl Hub {
     /// The link leads to the sandbox that serves the session, or is about to.
     pub(super) fn attend(&mut self) {
-        if self.spec.work != crate::Work::Workplace {
+        if self.spec.work == Work::Machine {
             return;
         }
         let booting = self.booting.map(|booting| booting.place);
@@ -145,24 +151,46 @@ impl Hub {
         }
         let Some(place) = wanted else { return };
         let (said, words) = mpsc::channel(WORDS);
-        let settings = &self.shared.settings;
-        let attending = link::attend(
-            std::sync::Arc::clone(&self.hand.provider),
-            place.sandbox,
-            self.fence.term,
-            link::Patience {
-                call: settings.call,
-                pauses: std::sync::Arc::clone(&settings.retries),
-            },
-            said,
-        );
+        let attending = self.attendance(place, said);
         self.link = Some(Link {
             place,
             words,
-            _door: AbortOnDropHandle::new(self.shared.tasks.spawn(attending)),
+            _attending: AbortOnDropHandle::new(self.shared.tasks.spawn(attending)),
             live: None,
             poison: None,
         });
+    }
+
+    /// Whoever speaks for the agent in that sandbox, in the way that leads there.
+    fn attendance(
+        &self,
+        place: Place,
+        said: mpsc::Sender<Word>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let settings = &self.shared.settings;
+        let provider = Arc::clone(&self.hand.provider);
+        let clock = Arc::clone(&self.shared.clock);
+        let (sandbox, term) = (place.sandbox, self.fence.term);
+        if self.spec.work == Work::Agent {
+            let plain = Plain {
+                provider,
+                sandbox,
+                session: self.fence.session.to_string(),
+                generation: place.generation.0,
+                port: AGENT_PORT,
+                start: self.spec.start.clone(),
+                clock,
+            };
+            return Box::pin(direct::attend(plain, said));
+        }
+        let patience = link::Patience {
+            call: settings.call,
+            pauses: Arc::clone(&settings.retries),
+        };
+        match self.spec.link_by(&*provider) {
+            LinkBy::Door => Box::pin(link::attend(provider, sandbox, term, patience, said)),
+            LinkBy::Hub => Box::pin(link::dial(provider, sandbox, term, patience, clock, said)),
+        }
     }
 
     /// A sandbox is up; the session runs when its agent does.

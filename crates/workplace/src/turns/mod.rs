@@ -4,8 +4,6 @@
 mod attachments;
 mod contexts;
 mod marks;
-mod take;
-mod tell;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use agent::event::{PermissionId, QuestionId};
+use agent::link::{self as of_link, frames};
 use agent::{Agent, ChannelKey, Event, Happening, Refused, Scope, SessionRef, SlashCommand};
 use camino::Utf8PathBuf;
 use tokio::sync::{Notify, watch};
@@ -21,7 +20,6 @@ use wire::link::{Answer, ErrorFrame, FileDiff, FromHub, FromRunner, Prompt};
 
 pub use self::contexts::Contexts;
 pub use self::marks::Marks;
-pub use self::tell::frames;
 use crate::agent_process::State;
 use crate::files::Files;
 use crate::link::Handle;
@@ -85,7 +83,7 @@ impl Turns {
         if let Happening::TurnDone { .. } = event.happening {
             self.surroundings.moved.notify_one();
         }
-        for frame in tell::frames(event) {
+        for frame in frames(event) {
             self.say(frame).await;
         }
     }
@@ -156,7 +154,7 @@ impl Turns {
         }
         let contexts = &self.surroundings.contexts;
         let context = prompt.context.take();
-        let taken = match take::prompt(prompt) {
+        let taken = match of_link::prompt(prompt) {
             Ok(taken) => {
                 contexts.note(&taken.channel, context);
                 taken
@@ -307,7 +305,7 @@ impl Turns {
         let agent = self.agent().ok_or("the agent is not running")?;
         let channel = key(channel)?;
         let files = agent.diff(channel, None).await.map_err(|e| e.to_string())?;
-        Ok(files.into_iter().map(take::file_diff).collect())
+        Ok(files.into_iter().map(of_link::file_diff).collect())
     }
 
     async fn review(&self, request_id: String, focus: Option<String>, model: Option<String>) {
@@ -345,7 +343,7 @@ impl Turns {
             model: model.map_err(|error: agent::prompt::ModelNameError| error.to_string())?,
         };
         let review = agent.review(request).await.map_err(|e| e.to_string())?;
-        Ok(take::review(review))
+        Ok(of_link::review(review))
     }
 
     async fn command(&self, request_id: String, command: String, channel: Option<String>) {

@@ -1,19 +1,19 @@
 //! What the hub sends, as the agent takes it. Pure.
 
-use agent::prompt::{Attachment, Author, PromptId, Signature};
-use agent::{Prompt, SessionRef};
-use wire::link::{self, Source};
+use crate::prompt::{Attachment, Author, PromptId, Signature};
+use crate::{Prompt, SessionRef};
+use ::wire::link::{self, Source};
 
-pub(super) fn prompt(prompt: link::Prompt) -> Result<Prompt, String> {
+pub fn prompt(prompt: link::Prompt) -> Result<Prompt, String> {
     let channel = prompt
         .channel
         .parse()
-        .map_err(|error: agent::channel::ChannelKeyError| error.to_string())?;
+        .map_err(|error: crate::channel::ChannelKeyError| error.to_string())?;
     let models = prompt
         .chain
         .iter()
         .map(|name| name.parse())
-        .collect::<Result<_, agent::prompt::ModelNameError>>()
+        .collect::<Result<_, crate::prompt::ModelNameError>>()
         .map_err(|error| error.to_string())?;
     let attachments = prompt.attachments.into_iter().map(attachment);
     Ok(Prompt {
@@ -55,7 +55,7 @@ fn author(author: link::Author) -> Author {
     }
 }
 
-pub(super) fn file_diff(file: agent::FileDiff) -> link::FileDiff {
+pub fn file_diff(file: crate::FileDiff) -> link::FileDiff {
     link::FileDiff {
         path: file.file.path,
         status: super::tell::change(file.file.change),
@@ -63,10 +63,10 @@ pub(super) fn file_diff(file: agent::FileDiff) -> link::FileDiff {
     }
 }
 
-pub(super) fn review(review: agent::review::Review) -> link::Review {
-    use agent::review::Severity;
+pub fn review(review: crate::review::Review) -> link::Review {
+    use crate::review::Severity;
 
-    let finding = |finding: agent::review::Finding| link::Finding {
+    let finding = |finding: crate::review::Finding| link::Finding {
         severity: match finding.severity {
             Severity::Critical => link::Severity::Critical,
             Severity::Warning => link::Severity::Warning,

@@ -1,11 +1,11 @@
 //! What an agent did, as the hub hears it. Pure: nothing is decided here.
 
-use agent::event::{
+use crate::event::{
     Change, ChangedFile, Choice, Choose, Content, DecidedBy, NewSession, Outcome, Permission,
     Question, QuestionItem, Reason, Status, TextKind, Tool, ToolState, TurnError, Usage, UsedBy,
 };
-use agent::{Event, Happening};
-use wire::link::{self, ErrorFrame, FromRunner, PartContent};
+use crate::{Event, Happening};
+use ::wire::link::{self, ErrorFrame, FromRunner, PartContent};
 
 /// The frames of one event, in order. A turn's end is the end of its prompt.
 #[expect(
@@ -204,7 +204,7 @@ fn words(error: &TurnError) -> String {
     words
 }
 
-pub(super) fn agent_status(status: Status) -> (link::AgentStatus, Option<String>) {
+pub fn agent_status(status: Status) -> (link::AgentStatus, Option<String>) {
     match status {
         Status::Idle => (link::AgentStatus::Idle, None),
         Status::Thinking => (link::AgentStatus::Thinking, None),
@@ -215,7 +215,7 @@ pub(super) fn agent_status(status: Status) -> (link::AgentStatus, Option<String>
     }
 }
 
-pub(super) fn part_content(content: Content) -> PartContent {
+pub fn part_content(content: Content) -> PartContent {
     match content {
         Content::Text { text } => PartContent::Text { text },
         Content::Reasoning { text } => PartContent::Reasoning { text },
@@ -267,7 +267,7 @@ fn tokens(usage: Usage) -> link::Usage {
     }
 }
 
-pub(super) fn asked(question: Question, channel: String) -> link::Question {
+pub fn asked(question: Question, channel: String) -> link::Question {
     let item = |item: QuestionItem| link::QuestionItem {
         header: item.header,
         text: item.text,
@@ -294,7 +294,7 @@ fn choice(choice: Choice) -> link::Choice {
     }
 }
 
-pub(super) fn wanted(permission: Permission, channel: String) -> link::Permission {
+pub fn wanted(permission: Permission, channel: String) -> link::Permission {
     link::Permission {
         id: permission.permission.0,
         prompt_id: None,
@@ -315,7 +315,7 @@ fn how(outcome: Outcome) -> link::Outcome {
     }
 }
 
-pub(super) fn change(change: Change) -> link::Change {
+pub fn change(change: Change) -> link::Change {
     match change {
         Change::Added => link::Change::Added,
         Change::Modified => link::Change::Modified,
