@@ -28,6 +28,8 @@ pub struct Settings {
     pub drain: Duration,
     /// A sandbox that nobody and nothing uses for so long is let go.
     pub idle: Duration,
+    /// The same where people talk by messages, and take their time.
+    pub idle_in_chats: Duration,
     /// Memory is held for a session that is paused for so long; then its disk alone is.
     pub paused: Duration,
     /// A hub that nobody needs goes after so long; whoever comes then makes another.
@@ -39,6 +41,15 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// By where the last prompt came from, as in `slack:C1`.
+    pub(crate) fn idle_on(&self, channel: Option<&str>) -> Duration {
+        let kind = channel.and_then(|channel| channel.split(':').next());
+        match kind {
+            Some("slack" | "discord" | "telegram") => self.idle_in_chats,
+            _ => self.idle,
+        }
+    }
+
     pub fn usual() -> Self {
         Self {
             boot: Duration::from_mins(5),
@@ -53,6 +64,7 @@ impl Settings {
             turn: Duration::from_secs(30),
             drain: Duration::from_secs(10),
             idle: Duration::from_mins(15),
+            idle_in_chats: Duration::from_mins(30),
             paused: Duration::from_mins(180),
             linger: Duration::from_mins(1),
             inbox: 64,

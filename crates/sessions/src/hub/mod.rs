@@ -147,6 +147,8 @@ pub(crate) struct Hub {
     stop_turns_at: Option<Timestamp>,
     /// Somebody asked for an answer: it is to run again once it rests.
     is_wanted: bool,
+    /// Where the last prompt came from.
+    last_channel: Option<String>,
     messages: BTreeMap<String, OpenMessage>,
     parts: OpenParts,
     agent_sessions: BTreeMap<String, String>,
@@ -251,6 +253,7 @@ impl Hub {
             turns,
             stop_turns_at: None,
             is_wanted: false,
+            last_channel: None,
             messages: messages.map(|one| (one.id.clone(), one)).collect(),
             parts: OpenParts::default(),
             agent_sessions: channels
@@ -391,7 +394,9 @@ impl Hub {
     /// For how long the sandbox may be idle, while it can be let go.
     fn idle_limit(&self) -> Option<Duration> {
         match &self.lifecycle.state {
-            State::Running(running) if running.leaving.is_none() => Some(self.shared.settings.idle),
+            State::Running(running) if running.leaving.is_none() => {
+                Some(self.shared.settings.idle_on(self.last_channel.as_deref()))
+            }
             _ => None,
         }
     }

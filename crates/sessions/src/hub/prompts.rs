@@ -75,6 +75,7 @@ impl Hub {
         };
         let now = self.shared.clock.now();
         self.idle.touch(now);
+        self.last_channel = Some(prompt.channel.clone());
         let steps = self.queue.add(&prompt, now);
         self.take_steps(steps).await?;
         self.wake().await?;

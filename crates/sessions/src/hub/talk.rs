@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use model::session::{Event, Fault, FaultCode, Place};
+use model::session::{Effect, Event, Fault, FaultCode, Place, State};
 use provider::LinkBy;
 use store::prompts::Destination;
 use store::{Write, frames};
@@ -181,7 +181,8 @@ impl Hub {
                 start: self.spec.start.clone(),
                 clock,
             };
-            return Box::pin(direct::attend(plain, said));
+            let pauses = Arc::clone(&settings.retries);
+            return Box::pin(direct::attend(plain, pauses, said));
         }
         let patience = link::Patience {
             call: settings.call,
@@ -223,6 +224,15 @@ impl Hub {
             }
             Word::Down { connection } => {
                 self.hang_up(connection, None);
+                // A closed link changes nothing; whether a plain agent's sandbox lives only the
+                // provider knows.
+                if self.spec.work == Work::Agent
+                    && let State::Running(running) = &self.lifecycle.state
+                    && running.leaving.is_none()
+                {
+                    let generation = running.place.generation;
+                    self.act(vec![Effect::Thaw { generation }]);
+                }
                 Ok(())
             }
         }

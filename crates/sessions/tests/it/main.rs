@@ -9,4 +9,5 @@ mod owners;
 mod prompts;
 mod rest;
 mod time;
+mod twice;
 mod world;

@@ -172,6 +172,12 @@ impl Process {
         self.run(async move { sessions.open(session).await }).await
     }
 
+    pub(crate) async fn fork(&self, session: Id<Session>) -> Id<Session> {
+        let sessions = self.sessions.clone();
+        self.run(async move { sessions.fork(session, None).await.unwrap() })
+            .await
+    }
+
     pub(crate) async fn reclaim(&self) -> usize {
         let sessions = self.sessions.clone();
         self.run(async move { sessions.reclaim().await.unwrap() })

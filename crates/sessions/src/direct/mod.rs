@@ -4,6 +4,8 @@
 //! There is no journal inside: what the hub has not committed when this process ends was not said,
 //! and what ran then is interrupted. A boot is one attendance of ours.
 
+mod failure;
+
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -16,18 +18,25 @@ use agent::{Accepted, Agent as _, Event, Refused, Scope};
 use async_trait::async_trait;
 use model::{Clock, Id, Secret};
 use provider::{ExecSpec, Provider, SandboxId};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 use wire::link::{
     AgentStatus, Answer, ErrorFrame, FromHub, FromRunner, Hello, HubFrame, PROTOCOL, Prompt,
     PromptState, RunnerFrame,
 };
 
+use self::failure::{Failure, classify};
 use crate::link::{OUTBOX, Out, Word};
 
 /// An agent that runs already answers within that.
 const RUNS_ALREADY: Duration = Duration::from_secs(3);
 /// One that was started is healthy within that.
 const STARTS: Duration = Duration::from_secs(120);
+
+/// So often in a row it was not there: its process is gone.
+const GONE: u32 = 5;
+/// For the ends of turns to be told.
+const ENDING: Duration = Duration::from_millis(200);
 
 /// What is needed to drive one.
 #[derive(Debug)]
@@ -42,27 +51,55 @@ pub(crate) struct Plain {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
+/// Through the provider; counts how often in a row that did not lead there.
 #[derive(Debug)]
 struct ByProvider {
     provider: Arc<dyn Provider>,
     sandbox: SandboxId,
     port: u16,
+    failures: watch::Sender<u32>,
 }
 
 #[async_trait]
 impl agent::dial::Dial for ByProvider {
     async fn dial(&self) -> io::Result<Box<dyn agent::dial::Stream>> {
-        let stream = self.provider.dial(self.sandbox, self.port).await;
-        Ok(Box::new(stream.map_err(io::Error::other)?))
+        match self.provider.dial(self.sandbox, self.port).await {
+            Ok(stream) => {
+                self.failures.send_replace(0);
+                Ok(Box::new(stream))
+            }
+            Err(error) => {
+                // What a provider refuses for good is no sign of a death.
+                if classify(0, &error.to_string()) == Failure::SandboxMayBeDown {
+                    self.failures.send_modify(|failures| *failures += 1);
+                }
+                Err(io::Error::other(error))
+            }
+        }
     }
 }
 
-/// Until nobody listens.
-pub(crate) async fn attend(plain: Plain, words: mpsc::Sender<Word>) {
+/// Until nobody listens: an agent that is gone is looked for again, and is another one then.
+pub(crate) async fn attend(plain: Plain, pauses: Arc<[Duration]>, words: mpsc::Sender<Word>) {
+    let last = pauses.last().copied().unwrap_or(Duration::from_secs(1));
+    let mut waits = pauses.iter().copied();
+    let mut connection = 0;
+    while !words.is_closed() {
+        connection += 1;
+        if attend_one(&plain, connection, &words).await {
+            waits = pauses.iter().copied();
+        }
+        let _ = words.send(Word::Down { connection }).await;
+        tokio::time::sleep(waits.next().unwrap_or(last)).await;
+    }
+}
+
+/// Whether it was there.
+async fn attend_one(plain: &Plain, connection: u64, words: &mpsc::Sender<Word>) -> bool {
     let boot = Id::<model::Boot>::new(&*plain.clock).to_string();
     let (outbox, mut said) = mpsc::channel(OUTBOX);
     let up = Word::Up {
-        connection: 1,
+        connection,
         hello: Hello {
             session: plain.session.clone(),
             generation: plain.generation,
@@ -74,20 +111,22 @@ pub(crate) async fn attend(plain: Plain, words: mpsc::Sender<Word>) {
         outbox,
     };
     if words.send(up).await.is_err() {
-        return;
+        return false;
     }
     let mut talk = Talk {
-        words,
+        words: words.clone(),
+        connection,
         number: 0,
         prompts: HashMap::new(),
         waiting: Vec::new(),
     };
+    let (failures, mut failing) = watch::channel(0);
     // What the hub sends before the agent is there waits in its outbox.
-    let connected = match plain.connect().await {
+    let connected = match plain.connect(&failures).await {
         Ok(connected) => connected,
         Err(why) => {
             talk.say(status(AgentStatus::Error, Some(why))).await;
-            return std::future::pending().await;
+            return false;
         }
     };
     let Connected {
@@ -108,6 +147,14 @@ pub(crate) async fn attend(plain: Plain, words: mpsc::Sender<Word>) {
                     Some(Out::Frame(HubFrame { body, .. })) => talk.hear(&agent, body).await,
                     Some(Out::Close(_)) | None => return,
                 },
+                () = is_gone(&mut failing) => {
+                    // Its turns end; then it is looked for again.
+                    agent.process_ended("it does not answer any more".to_owned()).await;
+                    while let Ok(Some(event)) = timeout(ENDING, events.recv()).await {
+                        talk.tell(event).await;
+                    }
+                    return;
+                }
             }
         }
     };
@@ -115,11 +162,23 @@ pub(crate) async fn attend(plain: Plain, words: mpsc::Sender<Word>) {
         () = driver.run() => {}
         () = talking => {}
     }
+    true
+}
+
+async fn is_gone(failing: &mut watch::Receiver<u32>) {
+    if failing
+        .wait_for(|failures| *failures >= GONE)
+        .await
+        .is_err()
+    {
+        std::future::pending().await
+    }
 }
 
 impl Plain {
-    async fn connect(&self) -> Result<Connected, String> {
-        if let Ok(connected) = opencode::connect(self.settings(RUNS_ALREADY)).await {
+    async fn connect(&self, failures: &watch::Sender<u32>) -> Result<Connected, String> {
+        let runs = opencode::connect(self.settings(RUNS_ALREADY, failures));
+        if let Ok(connected) = runs.await {
             return Ok(connected);
         }
         if !self.start.is_empty() {
@@ -131,16 +190,21 @@ impl Plain {
             let started = self.provider.exec(self.sandbox, spec).await;
             started.map_err(|error| format!("the agent cannot be started: {error}"))?;
         }
-        let connected = opencode::connect(self.settings(STARTS)).await;
+        let connected = opencode::connect(self.settings(STARTS, failures)).await;
         connected.map_err(|error| error.to_string())
     }
 
-    fn settings(&self, health_limit: Duration) -> opencode::Settings {
+    fn settings(
+        &self,
+        health_limit: Duration,
+        failures: &watch::Sender<u32>,
+    ) -> opencode::Settings {
         opencode::Settings {
             dial: Arc::new(ByProvider {
                 provider: Arc::clone(&self.provider),
                 sandbox: self.sandbox,
                 port: self.port,
+                failures: failures.clone(),
             }),
             // Only the provider leads there.
             password: Secret::new(String::new()),
@@ -165,6 +229,7 @@ fn status(status: AgentStatus, detail: Option<String>) -> FromRunner {
 
 struct Talk {
     words: mpsc::Sender<Word>,
+    connection: u64,
     number: u64,
     prompts: HashMap<String, PromptState>,
     /// Accepted, and not begun before the hub has written that down.
@@ -199,7 +264,7 @@ impl Talk {
     async fn send(&mut self, frame: RunnerFrame) {
         let frame = Box::new(frame);
         let word = Word::Frame {
-            connection: 1,
+            connection: self.connection,
             frame,
         };
         // A hub that is gone ends us, too.
