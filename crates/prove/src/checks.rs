@@ -197,3 +197,96 @@ pub(crate) async fn orphans(store: &Store, sandboxes: &[Sandbox]) -> Result<Vec<
     }
     Ok(orphans)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::protocol::Frame;
+
+    fn log(bodies: &[Value]) -> BTreeMap<u64, String> {
+        (1..).zip(bodies.iter().map(Value::to_string)).collect()
+    }
+
+    /// As a client that was told all of it.
+    fn told(bodies: &[Value]) -> Book {
+        let mut book = Book::default();
+        for (seq, body) in log(bodies) {
+            book.take(Frame::Numbered { seq, body });
+        }
+        book
+    }
+
+    fn delta(offset: usize, text: &str) -> Frame {
+        let delta = json!({ "type": "part.delta", "message_id": "m", "part_id": "p",
+            "offset": offset, "text": text });
+        Frame::Passing(delta.to_string())
+    }
+
+    fn part(text: &str) -> Value {
+        json!({ "type": "part", "message_id": "m", "part_id": "p",
+            "content": { "kind": "text", "text": text } })
+    }
+
+    #[test]
+    fn what_was_told_and_is_there_is_kept() {
+        let bodies = [
+            json!({ "type": "message", "message_id": "m" }),
+            part("hello"),
+        ];
+        let mut seen = told(&bodies);
+        seen.take(delta(0, "hel"));
+        seen.take(delta(3, "lo"));
+        assert!(book(&seen, &log(&bodies)).is_empty());
+    }
+
+    #[test]
+    fn a_frame_that_is_missing_or_another_is_noticed() {
+        let bodies = [
+            json!({ "type": "title", "title": "a" }),
+            json!({ "type": "title" }),
+        ];
+        assert_eq!(book(&told(&bodies), &log(&bodies[..1])).len(), 1);
+        let others = [
+            json!({ "type": "title", "title": "b" }),
+            json!({ "type": "title" }),
+        ];
+        assert_eq!(book(&told(&bodies), &log(&others)).len(), 1);
+    }
+
+    #[test]
+    fn a_gap_and_a_frame_told_differently_are_noticed() {
+        let mut seen = Book::default();
+        let frame = |seq, body: &str| Frame::Numbered {
+            seq,
+            body: body.to_owned(),
+        };
+        seen.take(frame(1, "{}"));
+        seen.take(frame(3, "{}"));
+        seen.take(frame(1, "[]"));
+        assert_eq!(seen.wrong.len(), 2);
+    }
+
+    #[test]
+    fn text_that_was_told_and_is_not_in_the_end_is_noticed_unless_it_was_withdrawn() {
+        let mut seen = told(&[]);
+        seen.take(delta(0, "hello"));
+        assert_eq!(book(&seen, &log(&[part("help")])).len(), 1);
+        assert_eq!(book(&seen, &log(&[])).len(), 1);
+        let removed = json!({ "type": "part.removed", "message_id": "m", "part_id": "p" });
+        assert!(book(&seen, &log(&[removed])).is_empty());
+        let done = json!({ "type": "message.done", "message_id": "m" });
+        assert!(book(&seen, &log(&[done])).is_empty());
+    }
+
+    #[test]
+    fn files_are_what_completed_writes_say() {
+        let write = |status: &str| {
+            json!({ "type": "part", "content": { "kind": "tool", "name": "write", "status": status,
+                "args": { "filePath": "/home/user/workspace/a", "content": "x" } } })
+        };
+        assert!(files(&log(&[write("running")])).is_empty());
+        assert_eq!(files(&log(&[write("completed")]))["a"], "x");
+    }
+}

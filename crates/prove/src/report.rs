@@ -58,7 +58,7 @@ impl fmt::Display for Report {
             "{} rounds with seed {} in {:.1} s",
             self.rounds,
             self.seed,
-            self.took_ms as f64 / 1000.0
+            std::time::Duration::from_millis(self.took_ms).as_secs_f64()
         )?;
         writeln!(f)?;
         writeln!(f, "What was done to it")?;

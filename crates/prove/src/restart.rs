@@ -69,11 +69,7 @@ async fn served(server: &Server, sessions: &[Id<Session>]) -> Result<()> {
         }
         None
     });
-    let served: Option<Vec<()>> = all
-        .buffer_unordered(AT_ONCE)
-        .collect::<Vec<_>>()
-        .await
-        .into_iter()
-        .collect();
-    served.context("a session is not served").map(drop)
+    let answers: Vec<Option<()>> = all.buffer_unordered(AT_ONCE).collect().await;
+    let all: Option<Vec<()>> = answers.into_iter().collect();
+    all.context("a session is not served").map(drop)
 }

@@ -426,7 +426,7 @@ impl Provider for Local {
     }
 
     async fn tend(&self) -> Result<(), ProviderError> {
-        self.blocking(|engine| engine.adopt()).await
+        self.blocking(super::operation::Engine::adopt).await
     }
 
     async fn alive(&self, ids: &[SandboxId]) -> Result<Vec<(SandboxId, Alive)>, ProviderError> {

@@ -65,7 +65,7 @@ impl Settings {
             drain: Duration::from_secs(10),
             idle: Duration::from_mins(15),
             idle_in_chats: Duration::from_mins(30),
-            paused: Duration::from_mins(180),
+            paused: Duration::from_hours(3),
             linger: Duration::from_mins(1),
             inbox: 64,
             behind: 256,

@@ -31,7 +31,7 @@ use crate::link::{OUTBOX, Out, Word};
 /// An agent that runs already answers within that.
 const RUNS_ALREADY: Duration = Duration::from_secs(3);
 /// One that was started is healthy within that.
-const STARTS: Duration = Duration::from_secs(120);
+const STARTS: Duration = Duration::from_mins(2);
 
 /// So often in a row it was not there: its process is gone.
 const GONE: u32 = 5;
@@ -171,7 +171,7 @@ async fn is_gone(failing: &mut watch::Receiver<u32>) {
         .await
         .is_err()
     {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

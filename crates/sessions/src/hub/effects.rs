@@ -233,14 +233,12 @@ impl Hand {
             let Some(sandbox) = self.find(generation).await? else {
                 return Ok(None);
             };
-            match sandbox.state {
-                SandboxState::Stopped { snapshot } => Ok(Some(snapshot)),
-                _ => {
-                    let receipt = self.provider.stop(sandbox.id).await?;
-                    self.notes.add(&receipt, generation, false);
-                    Ok(receipt.snapshot)
-                }
+            if let SandboxState::Stopped { snapshot } = sandbox.state {
+                return Ok(Some(snapshot));
             }
+            let receipt = self.provider.stop(sandbox.id).await?;
+            self.notes.add(&receipt, generation, false);
+            Ok(receipt.snapshot)
         };
         let snapshot = match self.trying(Timestamp::MAX, ended).await {
             Ok(snapshot) => snapshot,

@@ -51,11 +51,9 @@ impl Hub {
                     self.pass_on(&frame.body);
                 }
             }
-            FromRunner::Part(part) if part.open => {
-                if self.messages.contains_key(&part.message_id) {
-                    self.parts.put(part);
-                    self.pass_on(&frame.body);
-                }
+            FromRunner::Part(part) if part.open && self.messages.contains_key(&part.message_id) => {
+                self.parts.put(part);
+                self.pass_on(&frame.body);
             }
             FromRunner::PromptState { prompt_id, .. } if prompt_id == ARE_YOU_THERE => {
                 self.agent_is(None);

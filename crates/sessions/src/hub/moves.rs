@@ -115,7 +115,7 @@ impl Hub {
                 match event {
                     Some(Event::Ready { place, expires_at }) if self.waits_for_an_agent() => {
                         self.phase_is_over("sandbox").await?;
-                        self.wait_for_agent(Booting { place, expires_at }).await?;
+                        self.wait_for_agent(Booting { place, expires_at });
                     }
                     Some(event) => {
                         let _ = self.happen(event).await?;
@@ -430,13 +430,12 @@ impl Hub {
 fn receipt(note: &Note, session: Id<Session>, provider: &str, now: Timestamp) -> Receipt {
     let millis = |time: f64| Duration::try_from_secs_f64(time / 1000.0).unwrap_or_default();
     let millis = |time| u64::try_from(millis(time).as_millis()).unwrap_or(u64::MAX);
-    let (id, kind) = match &note.receipt.snapshot {
-        Some(snapshot) => (snapshot.to_string(), Kind::Disk),
+    let (id, kind) = if let Some(snapshot) = &note.receipt.snapshot {
+        (snapshot.to_string(), Kind::Disk)
+    } else {
         // Nothing was copied: a name of its own, for the receipt alone.
-        None => {
-            let name = Id::<model::Snapshot>::new(&model::SystemClock);
-            (format!("{provider}:pause:{name}"), Kind::Pause)
-        }
+        let name = Id::<model::Snapshot>::new(&model::SystemClock);
+        (format!("{provider}:pause:{name}"), Kind::Pause)
     };
     let (digest, bytes, files) = (
         note.receipt.digest.clone(),

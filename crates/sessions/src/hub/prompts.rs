@@ -29,13 +29,10 @@ impl Hub {
             answer(reply, known.await?.ok_or(Refused::Stopped.into()));
             return Ok(());
         }
-        let ask: Ask = match serde_json::from_str(&new.body) {
-            Ok(ask) => ask,
-            Err(_) => {
-                let error = store::Error::Misfit("a prompt without content");
-                answer(reply, Err(error.into()));
-                return Ok(());
-            }
+        let Ok(ask) = serde_json::from_str::<Ask>(&new.body) else {
+            let error = store::Error::Misfit("a prompt without content");
+            answer(reply, Err(error.into()));
+            return Ok(());
         };
         let message = json!({
             "type": "message",

@@ -195,7 +195,7 @@ impl Hub {
     }
 
     /// A sandbox is up; the session runs when its agent does.
-    pub(super) async fn wait_for_agent(&mut self, booting: Booting) -> Result<(), End> {
+    pub(super) fn wait_for_agent(&mut self, booting: Booting) {
         self.booting = Some(booting);
         self.attend();
         let link = self.link.as_mut().and_then(|link| link.live.as_mut());
@@ -205,7 +205,6 @@ impl Hub {
                 prompt_id: ARE_YOU_THERE.to_owned(),
             });
         }
-        Ok(())
     }
 
     pub(super) async fn word(&mut self, word: Word) -> Result<(), End> {

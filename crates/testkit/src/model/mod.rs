@@ -109,11 +109,7 @@ impl RequestLog {
         self.with(|asks| {
             asks.count += 1;
             *asks.by_model.entry(model).or_default() += 1;
-            let at = std::time::SystemTime::now()
-                .duration_since(std::time::UNIX_EPOCH)
-                .map_or(0, |since| since.as_millis());
-            asks.shown
-                .push_back(json!({ "path": path, "body": body, "at_ms": at }));
+            asks.shown.push_back(json!({ "path": path, "body": body }));
             if asks.shown.len() > MOST_SHOWN {
                 asks.shown.pop_front();
             }

@@ -300,23 +300,22 @@ impl Runner {
         let offset = {
             let mut state = self.state();
             let is_it = |part: &&mut Part| part.message_id == message_id && part.part_id == part_id;
-            match state.open.iter_mut().find(is_it).map(|p| &mut p.content) {
-                Some(PartContent::Text { text: held }) => {
-                    let offset = held.len();
-                    held.push_str(text);
-                    offset
-                }
-                _ => {
-                    state.open.push(Part {
-                        message_id: message_id.to_owned(),
-                        part_id: part_id.to_owned(),
-                        open: true,
-                        content: PartContent::Text {
-                            text: text.to_owned(),
-                        },
-                    });
-                    0
-                }
+            if let Some(PartContent::Text { text: held }) =
+                state.open.iter_mut().find(is_it).map(|p| &mut p.content)
+            {
+                let offset = held.len();
+                held.push_str(text);
+                offset
+            } else {
+                state.open.push(Part {
+                    message_id: message_id.to_owned(),
+                    part_id: part_id.to_owned(),
+                    open: true,
+                    content: PartContent::Text {
+                        text: text.to_owned(),
+                    },
+                });
+                0
             }
         };
         self.remark(FromRunner::PartDelta {

@@ -13,42 +13,42 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::task::JoinSet;
 
 use super::world::World;
-use super::{Figure, Sizes, percentile, sorted};
+use super::{Figure, Sizes, number, percentile, sorted};
 use crate::error::CommandError;
 
 pub(super) async fn run(directory: &Utf8Path, sizes: &Sizes) -> Result<Vec<Figure>, CommandError> {
     let fake = Fake::default();
     let world = World::over(&directory.join("events.db"), Arc::new(fake.clone())).await?;
     let begun = Instant::now();
-    let each = Duration::from_secs_f64(sizes.sessions as f64 / sizes.rate as f64);
-    let count = sizes.rate * sizes.seconds / sizes.sessions as u64;
+    let each = Duration::from_secs_f64(number(sizes.sessions) / number(sizes.rate));
+    let count = sizes.rate * sizes.seconds / sizes.sessions;
     let (mut saying, mut hearing) = (JoinSet::new(), JoinSet::new());
-    for number in 0..sizes.sessions {
+    for place in 0..sizes.sessions {
         let id = world.create(Spec::default()).await?;
         let session = world.sessions.open(id).await.map_err(anyhow::Error::from)?;
-        let place = session.ensure_ready().await.map_err(anyhow::Error::from)?;
-        fake.silence(place.sandbox).await?;
+        let sandbox = session.ensure_ready().await.map_err(anyhow::Error::from)?;
+        fake.silence(sandbox.sandbox).await?;
         let mut watch = session.watch().await.map_err(anyhow::Error::from)?;
         hearing.spawn(async move {
             let mut times = Vec::new();
-            while (times.len() as u64) < count {
+            while times.len() < count {
                 let Ok(told) = watch.told.recv().await else {
                     break;
                 };
                 if let Told::Numbered(event) = told
                     && let Some(said) = said_at(&event.body)
                 {
-                    times.push((begun.elapsed().as_nanos() as f64 - said) / 1e6);
+                    times.push((begun.elapsed().as_secs_f64() - said) * 1000.0);
                 }
             }
             times
         });
         // Not all at the same moment.
-        let offset = each.mul_f64(number as f64 / sizes.sessions as f64);
+        let offset = each.mul_f64(number(place) / number(sizes.sessions));
         saying.spawn(say(
             fake.clone(),
             session,
-            place,
+            sandbox,
             begun,
             offset,
             each,
@@ -67,7 +67,7 @@ pub(super) async fn run(directory: &Utf8Path, sizes: &Sizes) -> Result<Vec<Figur
     let detail = format!(
         "{} of {} events, {}/s over {} sessions; p50 {:.2}, worst {:.2} ms",
         times.len(),
-        count * sizes.sessions as u64,
+        count * sizes.sessions,
         sizes.rate,
         sizes.sessions,
         percentile(&times, 50),
@@ -95,7 +95,7 @@ async fn say(
     begun: Instant,
     offset: Duration,
     each: Duration,
-    count: u64,
+    count: usize,
 ) -> anyhow::Result<()> {
     let stream = loop {
         match fake.knock(place.sandbox, "link").await {
@@ -117,7 +117,7 @@ async fn say(
             // Acknowledgements are read, or they would pile up.
             () = async { while let Ok(Some(_)) = lines.next_line().await {} } => break,
         }
-        let at = begun.elapsed().as_nanos().to_string();
+        let at = begun.elapsed().as_secs_f64().to_string();
         let frame = json!({ "type": "agent_status", "seq": seq, "status": "thinking",
             "channel": "web:default", "detail": at });
         writer.write_all(format!("{frame}\n").as_bytes()).await?;

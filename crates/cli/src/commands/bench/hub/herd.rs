@@ -9,8 +9,8 @@ use futures::StreamExt as _;
 use prove::{FakeGround, Ground as _};
 use sessions::Spec;
 
-use super::Figure;
 use super::world::World;
+use super::{Figure, number};
 use crate::error::CommandError;
 
 pub(super) async fn run(directory: &Utf8Path, count: usize) -> Result<Vec<Figure>, CommandError> {
@@ -45,7 +45,8 @@ pub(super) async fn run(directory: &Utf8Path, count: usize) -> Result<Vec<Figure
         live.push(session?);
     }
     let after = resident()?;
-    let each = after.saturating_sub(before) as f64 / count as f64;
+    let taken = usize::try_from(after.saturating_sub(before)).unwrap_or(usize::MAX);
+    let each = number(taken) / number(count);
     drop((live, first));
     if let Ok(world) = Arc::try_unwrap(world) {
         world.close().await?;

@@ -144,11 +144,17 @@ struct Sizes {
     records: usize,
     herd: usize,
     /// Events in a second, over so many sessions, for so long.
-    rate: u64,
+    rate: usize,
     sessions: usize,
-    seconds: u64,
+    seconds: usize,
     restart: usize,
     starts: usize,
+}
+
+/// Counts are small here.
+#[expect(clippy::cast_precision_loss, reason = "counts of sessions and events")]
+fn number(count: usize) -> f64 {
+    count as f64
 }
 
 /// The value below which so many hundredths are.

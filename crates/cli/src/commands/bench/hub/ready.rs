@@ -30,7 +30,7 @@ pub(super) async fn run(
         network: Network::None,
         ..Machine::default()
     };
-    let (mut bare, mut running) = (Vec::new(), Vec::new());
+    let (mut alone, mut together) = (Vec::new(), Vec::new());
     // One of each first, for what is only slow once.
     for round in 0..=starts {
         let spec = SandboxSpec {
@@ -46,8 +46,8 @@ pub(super) async fn run(
         let sandbox = local.create(&spec).await?.id;
         let mut hub = Hub::open(&local, sandbox, Some(Boot::default())).await?;
         hub.until_ready().await?;
-        let alone = begun.elapsed();
-        say(&format!("ready after {} ms", alone.as_millis()));
+        let ready = begun.elapsed();
+        say(&format!("ready after {} ms", ready.as_millis()));
         drop(hub);
         local.remove(sandbox).await?;
 
@@ -68,18 +68,18 @@ pub(super) async fn run(
             .map_err(anyhow::Error::from)?;
         local.remove(place.sandbox).await?;
         if round > 0 {
-            bare.push(alone.as_secs_f64() * 1000.0);
-            running.push(with_session.as_secs_f64() * 1000.0);
+            alone.push(ready.as_secs_f64() * 1000.0);
+            together.push(with_session.as_secs_f64() * 1000.0);
         }
     }
     world.close().await?;
-    let (bare, running) = (sorted(bare), sorted(running));
-    let (bare, running) = (percentile(&bare, 50), percentile(&running, 50));
+    let alone = percentile(&sorted(alone), 50);
+    let together = percentile(&sorted(together), 50);
     Ok(vec![Figure {
         name: "running_over_runner_ready",
-        value: running - bare,
+        value: together - alone,
         unit: "ms",
         goal: Some(30.0),
-        detail: format!("p50 of {starts}: running {running:.0}, ready {bare:.0} ms"),
+        detail: format!("p50 of {starts}: running {together:.0}, ready {alone:.0} ms"),
     }])
 }
