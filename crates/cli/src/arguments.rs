@@ -57,8 +57,13 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Carries many connections at once.
+    /// Carries many connections at once, or many sessions.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(self, Self::Sandbox(sandbox::Command::Port(_)))
+        matches!(
+            self,
+            Self::Sandbox(sandbox::Command::Port(_))
+                | Self::Bench(bench::Command::Hub(_))
+                | Self::Internal(internal::Command::ProveServer(_))
+        )
     }
 }

@@ -57,6 +57,7 @@ mod writer;
 use std::sync::Arc;
 
 use tokio::sync::{Notify, RwLock, mpsc};
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 pub use error::{Error, Result};
@@ -79,6 +80,9 @@ pub struct Store {
     /// None once it is closed.
     writes: Arc<RwLock<Option<mpsc::Sender<writer::Request>>>>,
     tasks: TaskTracker,
+    /// The last one that is dropped ends it.
+    _moving: Arc<DropGuard>,
+    stop: CancellationToken,
 }
 
 impl Store {
@@ -94,8 +98,13 @@ impl Store {
             config.faults.clone(),
             requests,
         ));
+        let stop = CancellationToken::new();
+        let moving = open::keep_moving(Arc::clone(&database), stop.clone());
+        tasks.spawn(moving);
         tasks.close();
         Ok(Self {
+            _moving: Arc::new(stop.clone().drop_guard()),
+            stop,
             database,
             jobs,
             writes: Arc::new(RwLock::new(Some(writes))),
@@ -132,6 +141,7 @@ impl Store {
     /// Commits what was handed in, takes no more, and leaves one file that can be copied.
     pub async fn close(&self) -> Result<()> {
         self.writes.write().await.take();
+        self.stop.cancel();
         self.tasks.wait().await;
         open::close(&self.database).await
     }

@@ -6,6 +6,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{PgPool, SqlitePool};
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use crate::connection::Connection;
 use crate::faults::Faults;
@@ -114,10 +115,12 @@ pub enum OpenError {
 /// The pools of one database.
 #[derive(Debug)]
 pub(crate) enum Database {
-    /// One connection writes, several read.
+    /// One connection writes, several read, and one moves what was written from the log beside the
+    /// file into the file: whoever commits does not wait for the disk.
     Sqlite {
         writer: SqlitePool,
         readers: SqlitePool,
+        mover: SqlitePool,
     },
     Postgres(PgPool),
 }
@@ -170,6 +173,8 @@ async fn open_file(path: &Utf8Path, config: &Config) -> Result<Database, FileErr
             Durability::Process => SqliteSynchronous::Normal,
             Durability::Machine => SqliteSynchronous::Full,
         })
+        // Only should nobody move anything for long.
+        .pragma("wal_autocheckpoint", "50000")
         .busy_timeout(config.busy_timeout);
     let pool = || {
         SqlitePoolOptions::new()
@@ -188,11 +193,19 @@ async fn open_file(path: &Utf8Path, config: &Config) -> Result<Database, FileErr
         return Err(FileError::Newer(found));
     }
     tx.commit().await?;
+    let mover = pool()
+        .max_connections(1)
+        .connect_with(options.clone())
+        .await?;
     let readers = pool()
         .max_connections(config.connections.max(1))
         .connect_with(options.create_if_missing(false).pragma("query_only", "on"))
         .await?;
-    Ok(Database::Sqlite { writer, readers })
+    Ok(Database::Sqlite {
+        writer,
+        readers,
+        mover,
+    })
 }
 
 /// A transaction that reads and then writes must have the right to write from the beginning:
@@ -247,12 +260,35 @@ fn explain(path: &Utf8Path, config: &Config, error: FileError) -> OpenError {
     }
 }
 
+/// Moves what was committed into SQLite's file, again and again, beside whoever writes.
+pub(crate) async fn keep_moving(database: std::sync::Arc<Database>, stop: CancellationToken) {
+    const EVERY: Duration = Duration::from_millis(500);
+    let Database::Sqlite { mover, .. } = &*database else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = sleep(EVERY) => {}
+        }
+        let moved = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(mover);
+        if let Err(error) = moved.await {
+            tracing::warn!(%error, "what was written stays in the log beside the database");
+        }
+    }
+}
+
 /// After this the file of SQLite is whole without the one beside it.
 pub(crate) async fn close(database: &Database) -> crate::Result<()> {
     match database {
         Database::Sqlite { writer, .. } if writer.is_closed() => {}
-        Database::Sqlite { writer, readers } => {
+        Database::Sqlite {
+            writer,
+            readers,
+            mover,
+        } => {
             readers.close().await;
+            mover.close().await;
             // Where another process reads, this moves what it can; that process moves the rest.
             let moved = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")
                 .execute(writer)
