@@ -334,6 +334,10 @@ impl Store {
                    OR (status = 'starting' AND EXISTS
                        (SELECT 1 FROM prompts
                         WHERE prompts.session_id = sessions.id AND prompts.status = 'queued'))
+                   OR (status = 'paused' AND degraded = 0 AND EXISTS
+                       (SELECT 1 FROM prompts
+                        WHERE prompts.session_id = sessions.id AND prompts.status = 'queued'
+                          AND prompts.created_at > sessions.paused_at))
                    OR (status = 'stopped' AND EXISTS
                        (SELECT 1 FROM sandboxes
                         WHERE sandboxes.session_id = sessions.id AND sandboxes.ended_at IS NULL)))

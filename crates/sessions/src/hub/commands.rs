@@ -63,6 +63,14 @@ impl Hub {
                 body,
                 reply,
             } => {
+                if body.len() > wire::link::MAX_INLINE {
+                    let error = store::Error::TooLarge {
+                        what: "a prompt",
+                        limit: wire::link::MAX_INLINE,
+                    };
+                    answer(reply, Err(error.into()));
+                    return Ok(());
+                }
                 let write = Write::new(self.fence, now).edit_prompt(prompt, body);
                 let then = Then {
                     wanted: Some(reply),

@@ -240,13 +240,16 @@ impl Hand {
             self.notes.add(&receipt, generation, false);
             Ok(receipt.snapshot)
         };
-        let snapshot = match self.trying(Timestamp::MAX, ended).await {
-            Ok(snapshot) => snapshot,
-            Err(error) => {
-                if !matches!(error, ProviderError::NotFound { .. }) {
-                    tracing::warn!(session = %self.session, %error, "a disk cannot be sealed");
+        let pause = self.pauses.last().copied().unwrap_or(LEASE);
+        let snapshot = loop {
+            match self.trying(Timestamp::MAX, &ended).await {
+                Ok(snapshot) => break snapshot,
+                Err(ProviderError::NotFound { .. }) => break None,
+                // A disk that is full, say: what is not sealed is not called lost.
+                Err(error) => {
+                    tracing::warn!(session = %self.session, %error, "a disk cannot be sealed yet");
+                    tokio::time::sleep(pause).await;
                 }
-                None
             }
         };
         Event::Sealed {
@@ -306,13 +309,15 @@ impl Hand {
         Ok(Found::Dead(self.lost(generation, recovered)))
     }
 
-    /// The later end that the provider agrees to.
+    /// The later end that the provider agrees to, if it says so before the sandbox's own.
     pub(super) async fn extend(
         &self,
         sandbox: SandboxId,
         until: Timestamp,
+        before: Timestamp,
     ) -> Result<Timestamp, ProviderError> {
-        self.provider.extend(sandbox, until).await
+        self.trying(before, || self.provider.extend(sandbox, until))
+            .await
     }
 
     /// A snapshot beside everything else.

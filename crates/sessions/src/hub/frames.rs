@@ -20,8 +20,9 @@ use super::talk::ARE_YOU_THERE;
 use super::{End, Hub};
 use crate::queue::{Ended, Step};
 
-/// Steps that are written with the frame that they come of.
-const WITH_A_FRAME: usize = 8;
+/// Steps that are written with the frame that they come of: one may close several answers, and a
+/// write holds only so many events.
+const WITH_A_FRAME: usize = 1;
 
 impl Hub {
     pub(super) async fn frame(&mut self, frame: RunnerFrame) -> Result<(), End> {
@@ -113,6 +114,15 @@ impl Hub {
             boot: from.boot.clone(),
             number,
         };
+        let is_known = taken
+            .from_boot
+            .as_ref()
+            .is_none_or(|boot| live.offered.contains(boot));
+        if number == 0 || !is_known {
+            let close = wire::link::Close::refused("a frame of nobody");
+            self.hang_up(taken.connection, Some(close));
+            return Ok(());
+        }
         let seen = live.seen.entry(from.boot.clone()).or_default();
         if number <= *seen {
             // Said again, or still on its way; what is committed is acknowledged.
@@ -136,6 +146,7 @@ impl Hub {
             live.owed.insert(from.boot.clone(), last);
         }
         let is_the_last = !was_owed && taken.from_boot.is_some() && live.owed.is_empty();
+        let is_late = taken.from_boot.is_some();
         let poison = (from.boot.clone(), number);
         let is_poison = link.poison.take_if(|known| *known == poison).is_some();
         let now = self.shared.clock.now();
@@ -153,7 +164,12 @@ impl Hub {
             let body = json!({ "type": "error", "code": ErrorFrame::BAD_FRAME, "message": "the runner said something that does not fit" });
             write.event(NewEvent::from_json(body.to_string())?)
         } else {
-            let write = self.with_events(write, &frame.body, now);
+            let write = if is_late && self.is_of_a_closed_message(&frame.body) {
+                // An earlier boot goes on with an answer that was closed for it.
+                write
+            } else {
+                self.with_events(write, &frame.body)
+            };
             steps = self.meaning(&frame.body, &from, now);
             self.changes(write, &mut then, &frame.body, now)
         };
@@ -286,8 +302,17 @@ impl Hub {
         }
     }
 
+    fn is_of_a_closed_message(&self, body: &FromRunner) -> bool {
+        match body {
+            FromRunner::Part(part) => !self.messages.contains_key(&part.message_id),
+            FromRunner::PartRemoved { message_id, .. }
+            | FromRunner::MessageDone { message_id, .. } => !self.messages.contains_key(message_id),
+            _ => false,
+        }
+    }
+
     /// What clients are told of it.
-    fn with_events(&self, write: Write, body: &FromRunner, _now: Timestamp) -> Write {
+    fn with_events(&self, write: Write, body: &FromRunner) -> Write {
         let add = |write: Write, event: store::Result<NewEvent>| match event {
             Ok(event) => write.event(event),
             Err(error) => {

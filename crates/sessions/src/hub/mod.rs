@@ -30,7 +30,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use model::session::{Event, Fault, Generation, Lifecycle, Place, Rest, State, StopReason};
+use model::session::{
+    Event, Fault, Generation, Lifecycle, Place, Refused, Rest, State, StopReason,
+};
 use model::{Origin, SnapshotId, Timestamp};
 use provider::Provider;
 use store::prompts::{NewPrompt, Prompt};
@@ -147,6 +149,8 @@ pub(crate) struct Hub {
     stop_turns_at: Option<Timestamp>,
     /// Somebody asked for an answer: it is to run again once it rests.
     is_wanted: bool,
+    /// A frame was refused after what it means was taken for done.
+    is_torn: bool,
     /// Where the last prompt came from.
     last_channel: Option<String>,
     messages: BTreeMap<String, OpenMessage>,
@@ -191,7 +195,11 @@ pub(crate) async fn run(mut hub: Hub) {
     let session = hub.fence.session;
     match hub.live().await {
         End::Fenced => tracing::info!(%session, "the session has another owner"),
-        End::Store(error) => tracing::error!(%session, %error, "the session cannot be written"),
+        End::Store(error) => {
+            tracing::error!(%session, %error, "the session cannot be written");
+            // Whoever looks for what was left may take it up at once.
+            let _ = hub.shared.store.release(hub.fence).await;
+        }
         End::ShutDown | End::Unneeded => {
             // Sandboxes run on; the next owner need not wait for the lease to run out.
             if let Err(error) = hub.shared.store.release(hub.fence).await {
@@ -253,6 +261,7 @@ impl Hub {
             turns,
             stop_turns_at: None,
             is_wanted: false,
+            is_torn: false,
             last_channel: None,
             messages: messages.map(|one| (one.id.clone(), one)).collect(),
             parts: OpenParts::default(),
@@ -339,7 +348,10 @@ impl Hub {
             }
         }
         while let Some(event) = self.next.pop_front() {
-            self.happen(event).await?.ok();
+            let is_wish = matches!(event, Event::Begin { .. });
+            let happened = self.happen(event).await?;
+            let must_wait = matches!(happened, Err(Refused::Leaving | Refused::Suspended));
+            self.is_wanted |= is_wish && must_wait;
             self.tell_waiting().await?;
         }
         self.follow();

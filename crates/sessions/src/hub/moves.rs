@@ -32,6 +32,7 @@ impl Hub {
             return Ok(());
         };
         let place = running.place;
+        let before = running.expires_at.unwrap_or(Timestamp::MAX);
         self.expiry.begin();
         if !self.hand.provider.capabilities().has(Capability::Extend) {
             return self.give_way().await;
@@ -39,7 +40,7 @@ impl Hub {
         let until = later(self.shared.clock.now(), self.shared.settings.extension);
         let hand = self.hand.clone();
         self.work.spawn(async move {
-            let until = hand.extend(place.sandbox, until).await;
+            let until = hand.extend(place.sandbox, until, before).await;
             Outcome::Extended { place, until }
         });
         Ok(())
@@ -59,6 +60,11 @@ impl Hub {
     }
 
     pub(super) async fn rest_for_want_of_use(&mut self) -> Result<(), End> {
+        // A prompt may be on its way into the log.
+        self.settle().await?;
+        if !self.queue.is_idle() {
+            return Ok(());
+        }
         let now = self.shared.clock.now();
         let event = Event::Rest {
             to: Rest::Paused(PauseReason::Inactivity),
@@ -76,22 +82,26 @@ impl Hub {
         place: Place,
         until: Result<Timestamp, provider::ProviderError>,
     ) -> Result<(), End> {
-        let State::Running(running) = &self.lifecycle.state else {
-            return Ok(());
-        };
-        if running.place != place {
+        // Whatever it came to: it may be tried again.
+        self.expiry.end();
+        let generation = place.generation;
+        if self.lifecycle.place() != Some(place) {
             return Ok(());
         }
+        let before = match &self.lifecycle.state {
+            State::Running(running) => running.expires_at,
+            State::Migrating(migrating) => migrating.expires_at,
+            _ => return Ok(()),
+        };
         match until {
-            Ok(expires_at) if running.expires_at.is_none_or(|before| expires_at > before) => {
-                self.expiry.end();
-                let generation = place.generation;
+            Ok(expires_at) if before.is_none_or(|before| expires_at > before) => {
                 let event = Event::Extended {
                     generation,
                     expires_at,
                 };
                 self.happen(event).await.map(|_| ())
             }
+            _ if matches!(self.lifecycle.state, State::Migrating(_)) => Ok(()),
             Ok(_) => self.give_way().await,
             Err(error) => {
                 tracing::info!(session = %self.fence.session, %error, "a sandbox cannot be kept for longer");
@@ -292,7 +302,15 @@ impl Hub {
         let is_open =
             matches!(&self.lifecycle.state, State::Running(running) if running.leaving.is_none());
         steps.extend(self.queue.open(is_open, now));
-        self.take_steps(steps).await
+        self.take_steps(steps).await?;
+        // Whoever took a prompt may have ended before it could wake the session for it.
+        let newest = self.queue.newest();
+        self.is_wanted = match &self.lifecycle.state {
+            State::Starting(starting) => starting.boot == Boot::Unasked && newest.is_some(),
+            State::Paused(paused) => newest.is_some_and(|newest| newest > paused.resting.since),
+            _ => false,
+        };
+        self.tell_waiting().await
     }
 
     fn waits_for_an_agent(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use model::session::{Refused, State};
 use serde_json::json;
-use store::prompts::{End as PromptEnd, NewPrompt, Prompt, Queued, Status};
+use store::prompts::{End as PromptEnd, Mode, NewPrompt, Prompt, Queued, Status};
 use store::{NewEvent, Write};
 use wire::link::{self, FromHub, FromRunner, Reason};
 
@@ -12,15 +12,20 @@ use super::{End, Hub, Reply, answer, history};
 use crate::queue::Step;
 use crate::{Ask, HubError};
 
-/// Steps that are written at once: each brings a few events, and a write holds only so many.
-const AT_ONCE: usize = 8;
+/// Steps that are written at once: one may close several answers, and a write holds only so many
+/// events.
+const AT_ONCE: usize = 1;
+/// A prompt goes to the runner in one frame, with what was said before.
+const LONGEST: usize = wire::link::MAX_INLINE;
+/// What is longer is not gathered with others.
+const SHORT: usize = 32 << 10;
 /// Answers that are closed with the prompt they belong to; more than a turn has.
 const MESSAGES: usize = 8;
 
 impl Hub {
     pub(super) async fn queue_prompt(
         &mut self,
-        new: NewPrompt,
+        mut new: NewPrompt,
         reply: Reply<Prompt>,
     ) -> Result<(), End> {
         if let State::Stopped(_) = self.lifecycle.state {
@@ -29,11 +34,22 @@ impl Hub {
             answer(reply, known.await?.ok_or(Refused::Stopped.into()));
             return Ok(());
         }
+        if new.body.len() > LONGEST {
+            let error = store::Error::TooLarge {
+                what: "a prompt",
+                limit: LONGEST,
+            };
+            answer(reply, Err(error.into()));
+            return Ok(());
+        }
         let Ok(ask) = serde_json::from_str::<Ask>(&new.body) else {
             let error = store::Error::Misfit("a prompt without content");
             answer(reply, Err(error.into()));
             return Ok(());
         };
+        if new.mode == Mode::Collect && new.body.len() > SHORT {
+            new.mode = Mode::Followup;
+        }
         let message = json!({
             "type": "message",
             "message_id": format!("usr-{}", new.id),
@@ -67,7 +83,12 @@ impl Hub {
     /// It is written: from now on it will be sent, once.
     pub(super) async fn is_queued(&mut self, queued: Queued) -> Result<Prompt, End> {
         let prompt = match queued {
-            Queued::Known(prompt) => return Ok(prompt),
+            Queued::Known(prompt) => {
+                if prompt.status == Status::Queued {
+                    self.wake().await?;
+                }
+                return Ok(prompt);
+            }
             Queued::New(prompt) => prompt,
         };
         let now = self.shared.clock.now();

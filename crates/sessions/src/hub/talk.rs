@@ -1,11 +1,12 @@
 //! The conversation with the runner: who is connected, and what is owed to it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use model::session::{Effect, Event, Fault, FaultCode, Place, State};
 use provider::LinkBy;
+use store::limits::FOREIGN_ID;
 use store::prompts::Destination;
 use store::{Write, frames};
 use tokio::sync::mpsc;
@@ -15,11 +16,13 @@ use wire::link::{
 };
 use wire::workplace::AGENT_PORT;
 
-use super::commits::{Say, Taken, Then};
+use super::commits::{Say, Taken};
+use super::parts::OpenParts;
 use super::{Booting, End, Hub};
 use crate::Work;
 use crate::direct::{self, Plain};
 use crate::link::{self, Out, Word};
+use crate::queue::Queue;
 
 /// What a runner said and the hub has not heard yet.
 const WORDS: usize = 16;
@@ -55,6 +58,8 @@ pub(super) struct Live {
     /// By earlier boot: what it has of it.
     pub(super) owed: HashMap<String, u64>,
     pub(super) generations: HashMap<String, u64>,
+    /// Earlier boots that it has something of.
+    pub(super) offered: HashSet<String>,
     pub(super) is_ready: bool,
 }
 
@@ -263,6 +268,9 @@ impl Hub {
         }
         // What an earlier connection said is committed before anybody is told how far we are.
         self.settle().await?;
+        if std::mem::take(&mut self.is_torn) {
+            self.load_again().await?;
+        }
         let stored = self.shared.store.frames_seen(self.fence.session).await?;
         let offered =
             |boot: &str| boot == hello.boot || hello.offers.iter().any(|offer| offer.boot == boot);
@@ -276,6 +284,11 @@ impl Hub {
             seen: HashMap::new(),
             owed: HashMap::new(),
             generations: HashMap::new(),
+            offered: hello
+                .offers
+                .iter()
+                .map(|offer| offer.boot.clone())
+                .collect(),
             is_ready: false,
         };
         for seen in stored {
@@ -320,7 +333,15 @@ impl Hub {
             }
         }
         if has_lost {
-            self.submit(write, Then::default()).await?;
+            use store::Error as E;
+            match self.shared.store.append(write).await {
+                Ok(_) => {}
+                Err(E::Full(_) | E::TooLarge { .. } | E::Misfit(_)) => {
+                    live.close(Close::refused("more than can be kept"));
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
         if self.booting.is_some() {
             self.phase_is_over("link").await?;
@@ -339,8 +360,27 @@ impl Hub {
         self.take_steps(steps).await
     }
 
+    /// What is in memory says more than what was written: the store counts.
+    async fn load_again(&mut self) -> Result<(), End> {
+        let (store, session) = (&self.shared.store, self.fence.session);
+        let prompts = store.open_prompts(session).await?;
+        let messages = store.open_messages(session).await?.into_iter();
+        self.messages = messages.map(|one| (one.id.clone(), one)).collect();
+        self.parts = OpenParts::default();
+        self.queue = Queue::load(prompts);
+        let is_open =
+            matches!(&self.lifecycle.state, State::Running(running) if running.leaving.is_none());
+        // Nobody is connected: there is nothing to send.
+        self.queue.open(is_open, self.shared.clock.now());
+        Ok(())
+    }
+
     fn wrong_with(&self, hello: &Hello, place: Place) -> Option<&'static str> {
-        if hello.session != self.fence.session.to_string() {
+        let is_name = |name: &str| (1..=FOREIGN_ID).contains(&name.len()) && !name.contains('\0');
+        let names = hello.offers.iter().map(|offer| &*offer.boot);
+        if hello.offers.len() > OFFERS || !names.chain([&*hello.boot]).all(is_name) {
+            Some("names that cannot be")
+        } else if hello.session != self.fence.session.to_string() {
             Some(Close::OTHER_SESSION)
         } else if hello.generation != place.generation.0 {
             Some(Close::OLDER_GENERATION)
@@ -373,6 +413,7 @@ impl Hub {
             return;
         };
         tracing::warn!(session = %self.fence.session, number = frame.number, %error, "a runner's frame is not taken");
+        self.is_torn = true;
         if !matches!(error, store::Error::FrameGap { .. }) {
             link.poison = Some((frame.boot, frame.number));
         }

@@ -74,6 +74,11 @@ fn ready(lifecycle: &Lifecycle) -> Option<Result<Place, HubError>> {
         },
         State::Paused(paused) => {
             let resting = &paused.resting;
+            let is_storing = lifecycle.deadline().is_some();
+            if is_storing && resting.fault.is_none() && resting.degraded.is_none() {
+                // Once it is on disk it is begun again.
+                return None;
+            }
             Some(Err(match (&resting.degraded, &resting.fault) {
                 (Some(_), _) => Refused::Degraded.into(),
                 (None, Some(fault)) => HubError::Failed(fault.clone()),

@@ -25,6 +25,8 @@ use wire::link::PromptState;
 
 /// For so long prompts that are to be collected are waited for.
 const GATHERING: SignedDuration = SignedDuration::from_secs(3);
+/// So many more become one with the first.
+const TOGETHER: usize = 15;
 /// A runner that did not take a prompt is not asked again before.
 const AGAIN: SignedDuration = SignedDuration::from_secs(2);
 
@@ -367,6 +369,14 @@ impl Queue {
         sent.map(|current| current.to.generation).collect()
     }
 
+    /// When the newest that waits may be sent.
+    pub(crate) fn newest(&self) -> Option<Timestamp> {
+        let all = self.channels.values();
+        all.flat_map(|channel| &channel.waiting)
+            .map(|waiting| waiting.from)
+            .max()
+    }
+
     /// Whether something is to be sent.
     pub(crate) fn has_waiting(&self) -> bool {
         let mut all = self.channels.values();
@@ -490,7 +500,9 @@ impl Channel {
             return Some((first.id, Vec::new()));
         }
         let mut others = Vec::new();
-        while let Some(next) = self.waiting.pop_front_if(|one| one.mode == Mode::Collect) {
+        while others.len() < TOGETHER
+            && let Some(next) = self.waiting.pop_front_if(|one| one.mode == Mode::Collect)
+        {
             others.push(next.id);
         }
         Some((first.id, others))

@@ -206,13 +206,6 @@ async fn nobody_ends_a_prompt_that_was_not_sent_to_them() {
         .await;
     assert_eq!(intruder.hears("prompt").await["id"], "p");
     is(&world, &session, "p", Status::Dispatched).await;
-    // An earlier boot that never was knows nothing of it either.
-    intruder
-        .say(&json!({ "type": "accepted", "seq": 1, "from_boot": "made-up", "prompt_id": "p", "channel": "web:default" }))
-        .await;
-    intruder.say(&json!({ "type": "ping" })).await;
-    intruder.hears("pong").await;
-    is(&world, &session, "p", Status::Dispatched).await;
 }
 
 #[tokio::test]
@@ -231,4 +224,51 @@ async fn a_flood_is_taken_as_fast_as_it_is_written_and_no_faster() {
         record.title == "t2000"
     })
     .await;
+}
+
+#[tokio::test]
+async fn boots_that_were_never_offered_and_names_that_cannot_be_are_sent_away() {
+    let world = World::new().await;
+    let (session, place) = session(&world).await;
+    let mut intruder = Intruder::greeted(&world, &session, place, "boot").await;
+    intruder
+        .say(&json!({ "type": "title", "seq": 0, "from_boot": "x", "title": "t" }))
+        .await;
+    intruder.hears("close").await;
+    let mut intruder = Intruder::greeted(&world, &session, place, "boot").await;
+    intruder
+        .say(&json!({ "type": "title", "seq": 1, "from_boot": "x", "title": "t" }))
+        .await;
+    intruder.hears("close").await;
+    let mut intruder = Intruder::knock(&world, place).await;
+    let mut frame = hello(&session, place, "boot");
+    frame["offers"] = json!([{ "boot": "x".repeat(500), "first": 2, "last": 2 }]);
+    intruder.say(&frame).await;
+    assert_eq!(intruder.hears("close").await["code"], 1008);
+    assert!(!session.is_gone());
+}
+
+#[tokio::test]
+async fn what_an_earlier_boot_says_of_an_answer_that_was_closed_costs_nothing() {
+    let world = World::new().await;
+    let (session, place) = session(&world).await;
+    let before = log(&world, &session).await.len();
+    let mut intruder = Intruder::knock(&world, place).await;
+    let mut frame = hello(&session, place, "boot");
+    frame["offers"] = json!([{ "boot": "earlier", "first": 1, "last": 3 }]);
+    intruder.say(&frame).await;
+    for seq in 1..=2 {
+        let part = json!({ "type": "part", "seq": seq, "from_boot": "earlier", "message_id": "over",
+            "part_id": "p", "content": { "kind": "text", "text": "x" } });
+        intruder.say(&part).await;
+    }
+    let title = json!({ "type": "title", "seq": 3, "from_boot": "earlier", "title": "last" });
+    intruder.say(&title).await;
+    loop {
+        let ack = intruder.hears("ack").await;
+        if ack["boot"] == "earlier" && ack["seq"] == 3 {
+            break;
+        }
+    }
+    assert_eq!(log(&world, &session).await.len(), before + 1);
 }

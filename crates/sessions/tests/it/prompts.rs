@@ -376,3 +376,59 @@ async fn the_transcript_can_be_told_again_from_the_log() {
     let after = world.store.last_messages(session.session(), 100).await;
     assert_eq!(before.unwrap(), after.unwrap());
 }
+
+#[tokio::test]
+async fn of_many_that_are_collected_so_many_as_fit_are_one() {
+    let world = World::new().await;
+    let session = world.session().await;
+    session.ensure_ready().await.unwrap();
+    for n in 0..40 {
+        let asked = with(Mode::Collect, &format!("p{n}"), &format!("say {n}"));
+        session.prompt(asked).await.unwrap();
+    }
+    for n in 0..40 {
+        is(&world, &session, &format!("p{n}"), Status::Finished).await;
+    }
+    assert_eq!(world.fake.runs().len(), 3);
+}
+
+#[tokio::test]
+async fn one_that_is_longer_than_a_frame_is_refused() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let long = prompt("p", &"x".repeat(900_000));
+    assert!(matches!(
+        session.prompt(long).await,
+        Err(HubError::Store(store::Error::TooLarge { .. }))
+    ));
+}
+
+#[tokio::test]
+async fn one_that_nobody_woke_the_session_for_is_found_by_who_takes_over() {
+    let world = World::new().await;
+    let provider = std::sync::Arc::new(world.fake.clone());
+    let id = world.record().await;
+    let first = world.process("first", provider.clone());
+    let session = first.open(id).await.unwrap();
+    session.ensure_ready().await.unwrap();
+    session.pause(PauseReason::Manual).await.unwrap();
+    // As if it had been killed between the two writes.
+    drop(first);
+    crate::world::within("the lease runs out", || async {
+        let lease = world.store.find_lease(id).await.unwrap();
+        lease.is_none_or(|lease| lease.expires_at <= model::Clock::now(&model::SystemClock))
+    })
+    .await;
+    let now = model::Clock::now(&model::SystemClock);
+    let fence = world
+        .store
+        .take_over(id, "a ghost", now, now)
+        .await
+        .unwrap();
+    let write = store::Write::new(fence, now).queue_prompt(prompt("p", "say found"));
+    world.store.append(write).await.unwrap();
+    let second = world.process("second", provider);
+    assert_eq!(second.adopt().await, 1);
+    let session = second.open(id).await.unwrap();
+    is(&world, &session, "p", Status::Finished).await;
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use model::session::{ClientStatus, PauseReason};
 use nacre_sessions::{HubError, Settings};
 use provider::fake::Fake;
-use provider::{Provider as _, SandboxState};
+use provider::{Provider as _, ProviderError, SandboxState};
 use store::prompts::Status;
 use store::snapshots::{Kept, Kind};
 
@@ -196,4 +196,51 @@ async fn a_sandbox_that_will_be_ended_has_one_job_and_one_at_rest_has_none() {
         let jobs = world.store.list_jobs("expire", 10).await.unwrap();
         assert!(jobs.is_empty(), "{jobs:?}");
     }
+}
+
+#[tokio::test]
+async fn a_disk_that_cannot_be_sealed_yet_is_not_lost() {
+    let settings = Settings {
+        paused: Duration::ZERO,
+        ..quick()
+    };
+    let world = World::set(Fake::default(), settings).await;
+    let session = world.session().await;
+    session
+        .prompt(prompt("p", "write note.txt kept"))
+        .await
+        .unwrap();
+    is(&world, &session, "p", Status::Finished).await;
+    session.pause(PauseReason::Manual).await.unwrap();
+    for _ in 0..3 {
+        let full = ProviderError::refused("no space left on the device");
+        world.fake.fail_next("stop", full);
+    }
+    within("it is given up for the disk", || async {
+        world.sessions.store_held().await.unwrap();
+        session.seen().borrow().snapshot.is_some()
+    })
+    .await;
+    assert_eq!(session.seen().borrow().status, ClientStatus::Paused);
+    let place = session.ensure_ready().await.unwrap();
+    assert_eq!(world.read(place.sandbox, "note.txt").await, "kept");
+}
+
+#[tokio::test]
+async fn a_prompt_that_comes_while_memory_is_given_up_is_answered_after() {
+    let settings = Settings {
+        paused: Duration::ZERO,
+        ..quick()
+    };
+    let world = World::set(Fake::default(), settings).await;
+    let session = world.session().await;
+    session.ensure_ready().await.unwrap();
+    session.pause(PauseReason::Manual).await.unwrap();
+    for _ in 0..10 {
+        let full = ProviderError::refused("no space left on the device");
+        world.fake.fail_next("stop", full);
+    }
+    session.store().await.unwrap();
+    session.prompt(prompt("p", "say after")).await.unwrap();
+    is(&world, &session, "p", Status::Finished).await;
 }

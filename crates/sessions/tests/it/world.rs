@@ -178,6 +178,12 @@ impl Process {
             .await
     }
 
+    pub(crate) async fn adopt(&self) -> usize {
+        let sessions = self.sessions.clone();
+        self.run(async move { sessions.adopt().await.unwrap() })
+            .await
+    }
+
     pub(crate) async fn reclaim(&self) -> usize {
         let sessions = self.sessions.clone();
         self.run(async move { sessions.reclaim().await.unwrap() })
