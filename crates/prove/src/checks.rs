@@ -236,8 +236,8 @@ mod tests {
             part("hello"),
         ];
         let mut seen = told(&bodies);
-        seen.take(delta(0, "hel"));
-        seen.take(delta(3, "lo"));
+        seen.take(delta(0, "hell"));
+        seen.take(delta(4, "o"));
         assert!(book(&seen, &log(&bodies)).is_empty());
     }
 

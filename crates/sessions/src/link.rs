@@ -159,10 +159,16 @@ async fn receive(mut door: Box<dyn Door>, term: u64, number: &mut u64, words: &m
     while let Ok(accepted) = stream {
         *number += 1;
         let talking = converse(Connection::lines(accepted), term, *number, words);
+        // Begun once and never given up: who knocks in between would not be heard.
+        let mut next = door.accept();
         stream = tokio::select! {
             // The newer one counts; what the older still says comes again.
-            next = door.accept() => next,
-            () = talking => door.accept().await,
+            newer = &mut next => {
+                let connection = *number;
+                let _ = words.send(Word::Down { connection }).await;
+                newer
+            }
+            () = talking => next.await,
         };
     }
 }

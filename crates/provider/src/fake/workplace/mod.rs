@@ -29,6 +29,9 @@ use super::machine::Inside;
 /// Between two knocks at a door that nobody serves.
 const AGAIN: Duration = Duration::from_millis(10);
 
+/// A hub that has not greeted by then is not there.
+const GREETING: Duration = Duration::from_secs(1);
+
 /// Until its sandbox ends. Each time it is killed it starts anew, as another boot.
 pub(super) async fn live(inside: Arc<Inside>, session: String, generation: u64) {
     while !inside.is_silent() {
@@ -135,7 +138,9 @@ impl Runner {
                 self.inside.pass().await;
                 writer.write_all(&line(&frame)).await?;
             }
+            let is_greeted = self.state().is_connected;
             tokio::select! {
+                () = sleep(GREETING), if !is_greeted => return Ok(()),
                 said = lines.next_line() => {
                     let Some(said) = said? else { return Ok(()) };
                     self.inside.pass().await;
