@@ -11,7 +11,7 @@ use crate::error::CommandError;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Kill servers, providers, sandboxes, runners and agents at random, and see that nothing is lost
+    /// Kill everything at random, and see that nothing is lost
     Crash(crash::Arguments),
 }
 
