@@ -26,7 +26,7 @@ impl Storm {
         if let Some(stalled) = stalled {
             // Another has its sessions as soon as its leases are over.
             let other = format!("another-{}", self.started);
-            self.start_server(&other, None).await?;
+            self.start_beside(&stalled, &other).await?;
             sleep(self.ground.pace().settings().lease).await;
             stalled.go_on()?;
             sleep(Duration::from_millis(100)).await;
@@ -47,6 +47,21 @@ impl Storm {
             self.replace_server(OWNER, None).await?;
         }
         Ok(broken)
+    }
+
+    /// One that stands still may hold a lock of SQLite's: then it goes on for a moment.
+    async fn start_beside(&mut self, stalled: &Running, owner: &str) -> Result<()> {
+        for _ in 0..20 {
+            match self.start_server(owner, None).await {
+                Err(error) if error.to_string().contains("locked") => {
+                    stalled.go_on()?;
+                    sleep(Duration::from_millis(5)).await;
+                    self.stall(stalled).await?;
+                }
+                started => return started,
+            }
+        }
+        self.start_server(owner, None).await
     }
 
     async fn is_still(&mut self) {
