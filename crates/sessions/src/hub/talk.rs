@@ -147,7 +147,13 @@ impl Hub {
             return;
         }
         let booting = self.booting.map(|booting| booting.place);
-        let wanted = booting.or_else(|| self.lifecycle.whereabouts());
+        let at = match self.spec.work {
+            // A runner that stands still keeps its connection. A plain agent has none of its own:
+            // while it rests there is nobody to drive.
+            Work::Agent => self.lifecycle.place(),
+            Work::Workplace | Work::Machine => self.lifecycle.whereabouts(),
+        };
+        let wanted = booting.or(at);
         if self.link.as_ref().map(|link| link.place) == wanted {
             return;
         }
