@@ -1,0 +1,3 @@
+//! What the host serves into sandboxes: models and git, with keys that stay outside.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! Client sockets, replay, previews and terminals of sessions.
+
+#![forbid(unsafe_code)]

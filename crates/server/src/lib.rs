@@ -1,0 +1,3 @@
+//! The front door: `/v1`, sign-in, secrets, OpenAPI.
+
+#![forbid(unsafe_code)]

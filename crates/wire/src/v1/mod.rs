@@ -1,0 +1,47 @@
+//! What clients and servers say to each other over HTTP, as JSON: the bodies of `/v1` and the frames
+//! of a session's socket.
+//!
+//! Keys are in `snake_case`, times are RFC 3339, durations milliseconds with `_ms`, sizes bytes. Ids
+//! are text here: a client only hands them back.
+
+mod account;
+mod frame;
+mod machine;
+mod message;
+mod problem;
+mod prompt;
+mod secret;
+mod session;
+mod snapshot;
+
+pub use account::{
+    Caller, Login, LoginCode, NewOrganisation, NewToken, Organisation, Role, Token, TokenMade,
+    User,
+};
+pub use frame::{FromClient, Init, Presence, Runtime, Watcher, numbered};
+pub use machine::{
+    Endpoint, EnvValues, ExecAnswer, ExecRequest, FileEntry, FileList, ModelInfo, ModelList,
+    PortInfo, PortList, ProviderInfo, ProviderList, ServiceInfo, ServiceList, Share, ShareMade,
+    Upload,
+};
+pub use message::{Message, MessagePart};
+pub use problem::Problem;
+pub use prompt::{EditPrompt, NewPrompt, Prompt, PromptMode, PromptStatus};
+pub use secret::{NewSecret, SecretInfo, SecretScope};
+pub use session::{
+    ChangeSession, ClientStatus, Degraded, Fork, NewRepo, NewSession, PhaseInfo, Recover, Session,
+    SessionType, SessionWithReceipt, Status,
+};
+pub use snapshot::{NewSnapshot, Receipt, SnapshotInfo};
+
+use serde::{Deserialize, Serialize};
+
+/// Some of a list, and where to go on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    /// Given as `cursor` it leads to the next ones. Absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
