@@ -15,8 +15,7 @@ mod session;
 mod snapshot;
 
 pub use account::{
-    Caller, Login, LoginCode, NewOrganisation, NewToken, Organisation, Role, Token, TokenMade,
-    User,
+    Caller, Login, LoginCode, NewOrganisation, NewToken, Organisation, Role, Token, TokenMade, User,
 };
 pub use frame::{FromClient, Init, Presence, Runtime, Watcher, numbered};
 pub use machine::{
