@@ -66,6 +66,7 @@ pub async fn serve(options: ServerOptions) -> Result<()> {
         providers: vec![provider],
         clock: Arc::new(SystemClock),
         owner,
+        outside: Arc::new(sessions::Nothing),
         settings: pace.settings(),
     });
     let listener = UnixListener::bind(&socket).context("cannot listen")?;

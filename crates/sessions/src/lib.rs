@@ -22,6 +22,7 @@ mod handle;
 mod hub;
 mod lease;
 mod link;
+mod outside;
 mod queue;
 mod records;
 mod registry;
@@ -32,6 +33,7 @@ mod told;
 
 pub use expire::Expire;
 pub use handle::{Attendance, Handle, HubError, Seen};
+pub use outside::{Nothing, Outside, Visitor};
 pub use records::New;
 pub use registry::{Makings, Sessions};
 pub use settings::Settings;

@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::hub::{self, Hub, Loaded};
 use crate::lease::Lease;
-use crate::{Handle, HubError, Settings};
+use crate::{Handle, HubError, Outside, Settings};
 
 /// What sessions are made of.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub struct Makings {
     /// that its last bearer is gone: it gets that one's sessions at once, and what the other still
     /// tried to write would be refused.
     pub owner: String,
+    /// What sandboxes find outside.
+    pub outside: Arc<dyn Outside>,
     pub settings: Settings,
 }
 
@@ -34,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) providers: HashMap<String, Arc<dyn Provider>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) owner: String,
+    pub(crate) outside: Arc<dyn Outside>,
     pub(crate) settings: Settings,
     hubs: Mutex<HashMap<Id<Session>, Handle>>,
     /// Held while a session is opened, so that two who open it get the same hub.
@@ -54,6 +57,7 @@ impl Sessions {
             providers,
             clock: makings.clock,
             owner: makings.owner,
+            outside: makings.outside,
             settings: makings.settings,
             hubs: Mutex::default(),
             opening: tokio::sync::Mutex::default(),

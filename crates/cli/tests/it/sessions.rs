@@ -53,6 +53,7 @@ impl World {
             providers: vec![Arc::new(local.clone())],
             clock: Arc::new(SystemClock),
             owner: "a test".to_owned(),
+            outside: Arc::new(sessions::Nothing),
             settings: Settings {
                 lease: Duration::from_hours(1),
                 ..Settings::usual()

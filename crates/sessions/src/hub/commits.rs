@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use store::prompts::{Destination, Prompt};
 use store::{Committed, Pending};
-use wire::link::FromHub;
+use wire::link::{Asked, FromHub};
 
 use super::Reply;
 
@@ -46,6 +46,8 @@ pub(super) struct Taken {
 pub(super) enum Say {
     Prompt { id: String, to: Destination },
     Frame(FromHub),
+    /// What a tool inside asks is carried out, and answered when that is done.
+    Answer(Box<Asked>),
 }
 
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use store::prompts::Destination;
 use store::transcript::OpenMessage;
 use store::{NewEvent, Write};
 use wire::link::{
-    AgentStatus, Asked, ErrorFrame, Failed, FromHub, FromRunner, PartContent, Reason, RunnerFrame,
+    AgentStatus, ErrorFrame, FromHub, FromRunner, PartContent, Reason, RunnerFrame,
 };
 
 use super::commits::{Say, Taken, Then};
@@ -295,7 +295,7 @@ impl Hub {
                 write
             }
             FromRunner::Request(asked) => {
-                then.says.push(Say::Frame(answer_of(asked)));
+                then.says.push(Say::Answer(Box::new(asked.clone())));
                 write
             }
             _ => write,
@@ -420,18 +420,5 @@ fn is_shown(body: &FromRunner) -> bool {
         | FromRunner::Stopped
         | FromRunner::Request(_)
         | FromRunner::Close(_) => false,
-    }
-}
-
-/// Nobody carries requests out yet: each is answered, so that no tool waits for its time to run
-/// out.
-fn answer_of(asked: &Asked) -> FromHub {
-    FromHub::Result {
-        id: asked.id.clone(),
-        ok: None,
-        error: Some(Failed {
-            code: ErrorFrame::UNSUPPORTED.to_owned(),
-            message: "this server does not do that".to_owned(),
-        }),
     }
 }

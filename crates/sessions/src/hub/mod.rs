@@ -10,6 +10,7 @@
 //!  words ────┘                         └─► said to the runner
 //! ```
 
+mod asks;
 mod commands;
 mod commits;
 mod effects;
@@ -33,7 +34,7 @@ use std::time::Duration;
 use model::session::{
     Event, Fault, Generation, Lifecycle, Place, Refused, Rest, State, StopReason,
 };
-use model::{Origin, SnapshotId, Timestamp};
+use model::{Id, Organisation, Origin, SnapshotId, Timestamp};
 use provider::Provider;
 use store::prompts::{NewPrompt, Prompt};
 use store::snapshots::Snapshot as Receipt;
@@ -41,8 +42,9 @@ use store::transcript::OpenMessage;
 use store::{Fence, Write, sessions};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use wire::link::FromHub;
+use wire::link::{Failed, FromHub};
 
+use self::asks::Asks;
 use self::commits::{Commits, Settled, Then};
 use self::effects::{Hand, Notes};
 use self::expiry::Expiry;
@@ -106,6 +108,12 @@ enum Outcome {
         place: Place,
         until: Result<Timestamp, provider::ProviderError>,
     },
+    /// What was said to a tool inside.
+    Answered {
+        id: String,
+        answer: Result<serde_json::Value, Failed>,
+    },
+    Dressed,
 }
 
 /// What a hub starts from.
@@ -122,6 +130,7 @@ pub(crate) struct Loaded {
 pub(crate) struct Hub {
     shared: Arc<Shared>,
     fence: Fence,
+    organisation: Id<Organisation>,
     provider_name: String,
     spec: Spec,
     hand: Hand,
@@ -133,6 +142,7 @@ pub(crate) struct Hub {
     expiry: Expiry,
     idle: Idle,
     commits: Commits,
+    asks: Asks,
     /// Moves that came out of what was committed.
     next: VecDeque<Event>,
     link: Option<Link>,
@@ -242,6 +252,7 @@ impl Hub {
             idle: Idle::new(shared.clock.now()),
             shared,
             fence,
+            organisation: record.organisation,
             provider_name: record.provider,
             spec,
             hand,
@@ -252,6 +263,7 @@ impl Hub {
             waiting: Waiting::default(),
             expiry: Expiry::default(),
             commits: Commits::default(),
+            asks: Asks::default(),
             next: VecDeque::new(),
             link: None,
             booting: None,

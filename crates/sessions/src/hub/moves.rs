@@ -152,6 +152,8 @@ impl Hub {
                 Err(fault) => answer(reply, Err(HubError::Failed(fault))),
             },
             Ok(Outcome::Extended { place, until }) => self.extended(place, until).await?,
+            Ok(Outcome::Answered { id, answer }) => self.is_answered(id, answer),
+            Ok(Outcome::Dressed) => {}
             // Given up for what came after it, or a fault of ours that the deadline mends.
             Err(error) if error.is_cancelled() => {}
             Err(error) => {

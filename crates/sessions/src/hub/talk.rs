@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use model::session::{Effect, Event, Fault, FaultCode, Place, State};
-use provider::LinkBy;
+use provider::{Capability, LinkBy};
 use store::limits::FOREIGN_ID;
 use store::prompts::Destination;
 use store::{Write, frames};
@@ -18,10 +18,11 @@ use wire::workplace::AGENT_PORT;
 
 use super::commits::{Say, Taken};
 use super::parts::OpenParts;
-use super::{Booting, End, Hub};
+use super::{Booting, End, Hub, Outcome};
 use crate::Work;
 use crate::direct::{self, Plain};
 use crate::link::{self, Out, Word};
+use crate::outside::{self, Visitor};
 use crate::queue::Queue;
 
 /// What a runner said and the hub has not heard yet.
@@ -33,12 +34,14 @@ const OFFERS: usize = 1000;
 /// Asked of a runner that may have been away, to see whether it is there.
 pub(super) const ARE_YOU_THERE: &str = "are-you-there";
 
+type Attendance = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// To the runner of one sandbox.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) place: Place,
     words: mpsc::Receiver<Word>,
-    _attending: AbortOnDropHandle<()>,
+    _attending: Vec<AbortOnDropHandle<()>>,
     pub(super) live: Option<Live>,
     /// A frame that does not fit: it is taken when it comes again, and what it says is not.
     pub(super) poison: Option<(String, u64)>,
@@ -162,14 +165,47 @@ impl Hub {
         }
         let Some(place) = wanted else { return };
         let (said, words) = mpsc::channel(WORDS);
-        let attending = self.attendance(place, said);
+        let mut attending = vec![self.attendance(place, said)];
+        attending.extend(self.doors(place));
+        let attending = attending.into_iter().map(|one| self.shared.tasks.spawn(one));
         self.link = Some(Link {
             place,
             words,
-            _attending: AbortOnDropHandle::new(self.shared.tasks.spawn(attending)),
+            _attending: attending.map(AbortOnDropHandle::new).collect(),
             live: None,
             poison: None,
         });
+    }
+
+    /// Whose sandbox it is.
+    fn visitor(&self, place: Place) -> Visitor {
+        Visitor {
+            organisation: self.organisation,
+            session: self.fence.session,
+            generation: place.generation.0,
+        }
+    }
+
+    /// What else the sandbox finds outside, where its provider has doors.
+    fn doors(&self, place: Place) -> Vec<Attendance> {
+        let provider = &self.hand.provider;
+        if self.spec.work != Work::Workplace || !provider.capabilities().has(Capability::Serve) {
+            return Vec::new();
+        }
+        let settings = &self.shared.settings;
+        let outside = &self.shared.outside;
+        let doors = outside.doors().iter().map(|door| -> Attendance {
+            let patience = link::Patience {
+                call: settings.call,
+                pauses: Arc::clone(&settings.retries),
+            };
+            let (provider, outside) = (Arc::clone(provider), Arc::clone(outside));
+            let visitor = self.visitor(place);
+            let attending =
+                outside::attend(provider, place.sandbox, visitor, door, outside, patience);
+            Box::pin(attending)
+        });
+        doors.collect()
     }
 
     /// Whoever speaks for the agent in that sandbox, in the way that leads there.
@@ -177,7 +213,7 @@ impl Hub {
         &self,
         place: Place,
         said: mpsc::Sender<Word>,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    ) -> Attendance {
         let settings = &self.shared.settings;
         let provider = Arc::clone(&self.hand.provider);
         let clock = Arc::clone(&self.shared.clock);
@@ -319,7 +355,16 @@ impl Hub {
             agent_sessions: self.agent_sessions.clone(),
             ..self.spec.boot.clone()
         };
+        let boot = self.shared.outside.dress(&self.visitor(place), boot);
         live.say(FromHub::Init(Box::new(boot)));
+        for answer in self.answers() {
+            live.say(answer);
+        }
+        let (outside, handle) = (Arc::clone(&self.shared.outside), self.handle());
+        self.work.spawn(async move {
+            outside.is_up(handle).await;
+            Outcome::Dressed
+        });
         let mut write = Write::new(self.fence, self.shared.clock.now());
         let mut has_lost = false;
         for offer in hello.offers.iter().take(OFFERS) {
@@ -447,6 +492,7 @@ impl Hub {
             Say::Frame(frame) => {
                 self.say_now(frame);
             }
+            Say::Answer(asked) => self.carry_out(*asked),
             Say::Prompt { id, to } => {
                 let is_there = |hub: &Self| {
                     let link = hub.link.as_ref();

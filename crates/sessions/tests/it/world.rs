@@ -220,6 +220,7 @@ fn process(
         providers: vec![provider],
         clock: Arc::new(SystemClock),
         owner: owner.to_owned(),
+        outside: Arc::new(nacre_sessions::Nothing),
         settings,
     })
 }

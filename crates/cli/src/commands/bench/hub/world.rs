@@ -45,6 +45,7 @@ impl World {
             providers: vec![provider],
             clock: Arc::new(SystemClock),
             owner: "a bench".to_owned(),
+            outside: Arc::new(sessions::Nothing),
             // Nobody renews them here.
             settings: Settings {
                 lease: Duration::from_hours(1),
