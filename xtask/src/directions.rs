@@ -77,6 +77,18 @@ const RULES: &[(&str, May)] = &[
             "nacre-wire",
         ]),
     ),
+    (
+        "nacre-server",
+        May::Use(&[
+            "nacre-doors",
+            "nacre-gateway",
+            "nacre-model",
+            "nacre-provider",
+            "nacre-sessions",
+            "nacre-store",
+            "nacre-wire",
+        ]),
+    ),
     ("nacre", May::UseAll),
     ("nacre-testkit", May::UseAll),
     ("xtask", May::Use(&[])),

@@ -1,7 +1,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    base, bench, completions, config, doctor, internal, man, prove, sandbox, snapshot, storage,
+    base, bench, completions, config, doctor, internal, man, prove, sandbox, serve,
+    snapshot, storage,
 };
 
 /// Runs coding agents in sandboxes and never loses their work.
@@ -23,6 +24,10 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Start everything on this machine, and say where to find it
+    Up(serve::Arguments),
+    /// Serve, without a word to people: for services and other machines
+    Serve(serve::Arguments),
     /// Make, use and end sandboxes
     #[command(subcommand)]
     Sandbox(sandbox::Command),
@@ -63,6 +68,8 @@ impl Command {
             self,
             Self::Sandbox(sandbox::Command::Port(_))
                 | Self::Bench(bench::Command::Hub(_))
+                | Self::Up(_)
+                | Self::Serve(_)
                 | Self::Internal(internal::Command::ProveServer(_))
         )
     }

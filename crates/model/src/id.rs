@@ -42,6 +42,8 @@ kinds! {
     Job = "job";
     /// A line of the audit log.
     Audit = "aud";
+    /// What somebody asks the agent.
+    Prompt = "prm";
 }
 
 /// A typed id over a version 7 UUID: sorts by time of creation, printed `prefix_` and 26 characters of

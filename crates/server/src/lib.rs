@@ -1,3 +1,24 @@
 //! The front door: `/v1`, sign-in, secrets, OpenAPI.
+//!
+//! Each file below `routes` is a page: what is asked, what is answered, who may. A route learns of
+//! an organisation from its [`auth::Caller`] alone, so none can forget to ask who calls.
 
 #![forbid(unsafe_code)]
+
+mod address;
+mod app;
+mod auth;
+mod devtools;
+mod extract;
+mod offer;
+mod problem;
+mod rate;
+mod routes;
+mod serve;
+mod shown;
+pub mod token;
+
+pub use address::Address;
+pub use app::Parts;
+pub use offer::Offer;
+pub use serve::{Front, openapi};

@@ -167,7 +167,7 @@ impl From<ProviderError> for Problem {
     fn from(error: ProviderError) -> Self {
         match &error {
             ProviderError::NotFound { .. } => Self::not_found("sandbox or file in it"),
-            ProviderError::Unsupported { .. } => {
+            ProviderError::Unsupported(_) => {
                 Self::new(StatusCode::NOT_IMPLEMENTED, "unsupported", error.to_string())
             }
             ProviderError::Refused { .. } => Self::conflict("provider-refused", error.to_string()),

@@ -71,6 +71,11 @@ impl Handle {
         self.session
     }
 
+    /// The name of the provider whose sandboxes it has.
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+
     /// Under which it owns the session.
     pub fn term(&self) -> u64 {
         self.term
@@ -118,7 +123,7 @@ impl Handle {
     }
 
     /// Until it is stopped and its last sandbox is ended.
-    pub(crate) async fn is_over(&self) -> Result<(), HubError> {
+    pub async fn is_over(&self) -> Result<(), HubError> {
         let mut seen = self.seen.clone();
         let over = seen.wait_for(|seen| seen.is_over).await;
         over.map(drop).map_err(|_| HubError::Gone)
@@ -181,6 +186,17 @@ impl Handle {
     /// To the runner as it is; what comes of it is told.
     pub(crate) async fn say(&self, frame: FromHub) -> Result<(), HubError> {
         self.ask(|reply| Command::Say(frame, reply)).await
+    }
+
+    /// Gives it another title, and says so.
+    pub async fn rename(&self, title: &str) -> Result<(), HubError> {
+        let title = title.to_owned();
+        self.ask(|reply| Command::Rename(title, reply)).await
+    }
+
+    /// Hides it from listings, or shows it again.
+    pub async fn archive(&self, archived: bool) -> Result<(), HubError> {
+        self.ask(|reply| Command::Archive(archived, reply)).await
     }
 
     /// Gives up the memory of a session that is paused in place; its disk stays.

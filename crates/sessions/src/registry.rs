@@ -152,6 +152,11 @@ impl Sessions {
         taken
     }
 
+    /// How many have a hub here.
+    pub fn count(&self) -> usize {
+        self.0.lock().len()
+    }
+
     /// Lets go of every session; their sandboxes run on.
     pub async fn shut_down(&self) {
         self.0.stop.cancel();

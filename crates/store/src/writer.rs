@@ -46,6 +46,7 @@ enum Change {
     State(Box<StateColumns>),
     Touch,
     Title(String),
+    Archived(Option<Timestamp>),
     SkipFrames(Frame),
     Edit(String, String),
     Dispatch(String, Destination),
@@ -124,6 +125,12 @@ impl Write {
     #[must_use]
     pub fn title(self, title: impl Into<String>) -> Self {
         self.with(Change::Title(title.into()))
+    }
+
+    /// Hidden from listings since then, or shown.
+    #[must_use]
+    pub fn archived(self, since: Option<Timestamp>) -> Self {
+        self.with(Change::Archived(since))
     }
 
     /// A runner has lost what it said up to this frame.
@@ -241,6 +248,7 @@ impl Write {
                 Change::State(state) => session.set_state(state).await?,
                 Change::Touch => session.touch(at).await?,
                 Change::Title(title) => session.set_title(title).await?,
+                Change::Archived(since) => session.set_archived(*since).await?,
                 Change::SkipFrames(upto) => session.skip_frames(upto, at).await?,
                 Change::Edit(id, body) => session.edit_prompt(id, body).await?,
                 Change::Dispatch(id, to) => session.dispatch_prompt(id, to, at).await?,

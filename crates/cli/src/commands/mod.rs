@@ -10,6 +10,7 @@ pub(crate) mod internal;
 pub(crate) mod man;
 pub(crate) mod prove;
 pub(crate) mod sandbox;
+pub(crate) mod serve;
 pub(crate) mod snapshot;
 pub(crate) mod storage;
 
@@ -27,6 +28,8 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
         Command::Base(command) => base::run(app, command).await,
         Command::Bench(command) => bench::run(app, command).await,
         Command::Prove(command) => prove::run(app, command).await,
+        Command::Up(arguments) => serve::up(app, arguments).await,
+        Command::Serve(arguments) => serve::serve(app, arguments).await,
         Command::Doctor(arguments) => doctor::run(app, &arguments),
         Command::Config(config::Command::Check) => config::check(app),
         Command::Completions(arguments) => completions::run(app, &arguments),

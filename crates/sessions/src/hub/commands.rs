@@ -2,7 +2,8 @@
 
 use model::SnapshotId;
 use model::session::{Effect, Event, Refused, State};
-use store::Write;
+use serde_json::json;
+use store::{NewEvent, Write};
 
 use super::commits::Then;
 use super::{Command, End, Hub, Outcome, Reply, answer};
@@ -72,13 +73,19 @@ impl Hub {
                     return Ok(());
                 }
                 let write = Write::new(self.fence, now).edit_prompt(prompt, body);
-                let then = Then {
-                    wanted: Some(reply),
-                    ..Then::default()
-                };
-                self.submit(write, then).await?;
+                self.submit(write, Then::wanted(reply)).await?;
             }
             Command::Withdraw(prompt, reply) => self.withdraw(&prompt, reply).await?,
+            Command::Rename(title, reply) => {
+                let event = json!({ "type": "title", "title": title });
+                let event = NewEvent::from_json(event.to_string())?;
+                let write = Write::new(self.fence, now).title(title).event(event);
+                self.submit(write, Then::wanted(reply)).await?;
+            }
+            Command::Archive(archived, reply) => {
+                let write = Write::new(self.fence, now).archived(archived.then_some(now));
+                self.submit(write, Then::wanted(reply)).await?;
+            }
             Command::Say(frame, reply) => {
                 let said = self.say_now(frame);
                 answer(reply, said.then_some(()).ok_or(Refused::NotRunning.into()));

@@ -32,6 +32,15 @@ pub(super) struct Then {
     pub(super) wanted: Option<Reply<()>>,
 }
 
+impl Then {
+    pub(super) fn wanted(reply: Reply<()>) -> Self {
+        Self {
+            wanted: Some(reply),
+            ..Self::default()
+        }
+    }
+}
+
 /// A runner's numbered frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Taken {

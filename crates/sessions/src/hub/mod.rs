@@ -79,6 +79,8 @@ pub(crate) enum Command {
         reply: Reply<()>,
     },
     Withdraw(String, Reply<()>),
+    Rename(String, Reply<()>),
+    Archive(bool, Reply<()>),
     /// Something that only concerns the runner.
     Say(FromHub, Reply<()>),
     Watch(Reply<Watch>),

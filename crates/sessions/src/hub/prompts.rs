@@ -131,11 +131,7 @@ impl Hub {
         let write = Write::new(self.fence, self.shared.clock.now())
             .end_prompt(prompt, PromptEnd::Finished, Some(reason.to_owned()))
             .event(event);
-        let then = Then {
-            wanted: Some(reply),
-            ..Then::default()
-        };
-        self.submit(write, then).await
+        self.submit(write, Then::wanted(reply)).await
     }
 
     /// Writes what the queue decided; what is to be said follows when it is written.

@@ -1,6 +1,8 @@
 //! Where every setting comes from: defaults, one TOML file, the environment. Nothing else reads
 //! the environment.
 
+mod server;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -14,12 +16,16 @@ use provider_local::EgressSettings;
 use provider_local::doctor::Surroundings;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::server::Server;
+use self::server::{PreviewSection, ServerSection, SessionsSection};
 use crate::error::CommandError;
 
 /// The configuration in effect, and where each of its values is from.
 #[derive(Debug)]
 pub(crate) struct Config {
+    pub(crate) home: Utf8PathBuf,
     pub(crate) local: provider_local::Config,
+    pub(crate) server: Server,
     pub(crate) file: Utf8PathBuf,
     pub(crate) settings: Vec<Setting>,
 }
@@ -36,6 +42,9 @@ pub(crate) struct Setting {
 struct Sections {
     egress: EgressSection,
     local: LocalSection,
+    preview: PreviewSection,
+    server: ServerSection,
+    sessions: SessionsSection,
 }
 
 /// `[egress]`: what sandboxes with `--net proxy` reach, and how.
@@ -120,14 +129,23 @@ pub(crate) fn load() -> Result<Config, CommandError> {
             .map_or_else(default_source, |found| source_of(found, &key));
         settings.push(Setting { key, value, source });
     }
-    let Sections { egress, local } = sections;
+    let Sections {
+        egress,
+        local,
+        preview,
+        server,
+        sessions,
+    } = sections;
+    let server = Server::read(server, preview, sessions, &settings)?;
     let egress = egress.validated(&settings)?;
     let local = provider_local::Config {
         egress,
         ..local.validated(defaults, &settings)?
     };
     Ok(Config {
+        home,
         local,
+        server,
         file,
         settings,
     })
@@ -150,6 +168,9 @@ impl Sections {
                 ranges: local.ranges,
                 pause_to_disk_after: Span(local.to_disk_after),
             },
+            preview: PreviewSection::usual(),
+            server: ServerSection::usual(),
+            sessions: SessionsSection::usual(),
         }
     }
 
@@ -322,6 +343,19 @@ pub(crate) fn log_filter() -> Option<String> {
     variable("NACRE_LOG")
         .map(|text| text.to_string_lossy().into_owned())
         .filter(|text| !text.is_empty())
+}
+
+/// Where records and logs are, if not in the home: `sqlite:PATH` or `postgres://…`.
+pub(crate) fn database(home: &camino::Utf8Path) -> Result<store::Location, CommandError> {
+    let given = variable("NACRE_DATABASE_URL").filter(|value| !value.is_empty());
+    let Some(given) = given else {
+        return Ok(store::Location::File(home.join("nacre.db")));
+    };
+    let given = given.into_string().unwrap_or_default();
+    given.parse().map_err(|error| {
+        CommandError::usage(format!("NACRE_DATABASE_URL: {error}"))
+            .hint("unset it to keep everything in NACRE_HOME")
+    })
 }
 
 /// What every S3 client reads: endpoint, region, credentials.

@@ -1,0 +1,137 @@
+use std::sync::Arc;
+
+use model::{Audit, Clock, Id, Session, SnapshotId, Timestamp};
+use provider::Provider;
+use serde_json::Value;
+use sessions::{Handle, Sessions, Spec};
+use store::Store;
+use store::sessions::Record;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::Caller;
+use crate::problem::{Answer, Problem};
+use crate::rate::Rate;
+use crate::{Address, Offer};
+
+/// What the front door is made of.
+#[derive(Debug)]
+pub struct Parts {
+    pub store: Store,
+    pub sessions: Sessions,
+    pub providers: Vec<Arc<dyn Provider>>,
+    pub clock: Arc<dyn Clock>,
+    pub address: Address,
+    pub offer: Arc<dyn Offer>,
+}
+
+/// What every route has at hand.
+#[derive(Debug, Clone)]
+pub(crate) struct App(Arc<Shared>);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) parts: Parts,
+    pub(crate) rate: Rate,
+    tasks: TaskTracker,
+    begun: Timestamp,
+}
+
+impl std::ops::Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl App {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let begun = parts.clock.now();
+        Self(Arc::new(Shared {
+            parts,
+            rate: Rate::new(),
+            tasks: TaskTracker::new(),
+            begun,
+        }))
+    }
+
+    /// What is done beside requests.
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.0.tasks
+    }
+
+    pub(crate) fn uptime_ms(&self) -> u64 {
+        let up = self.now().duration_since(self.0.begun);
+        u64::try_from(up.as_millis()).unwrap_or(0)
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.parts.store
+    }
+
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.parts.sessions
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.parts.clock
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.parts.clock.now()
+    }
+
+    /// A session that the caller's organisation has.
+    pub(crate) async fn session(&self, caller: &Caller, id: &str) -> Answer<Record> {
+        let id: Id<Session> = id.parse().map_err(|_| Problem::not_found("session"))?;
+        let record = self.store().find_session(id).await?;
+        record
+            .filter(|record| record.organisation == caller.organisation)
+            .ok_or_else(|| Problem::not_found("session"))
+    }
+
+    /// Its hub, taken up where nobody has it.
+    pub(crate) async fn hub(&self, caller: &Caller, id: &str) -> Answer<Handle> {
+        let record = self.session(caller, id).await?;
+        Ok(self.sessions().open(record.id).await?)
+    }
+
+    pub(crate) fn provider(&self, name: &str) -> Answer<&Arc<dyn Provider>> {
+        let mut providers = self.parts.providers.iter();
+        providers
+            .find(|provider| provider.name() == name)
+            .ok_or_else(|| Problem::invalid(format!("no provider is called `{name}`")))
+    }
+
+    /// Who did what, written down.
+    pub(crate) async fn audit(
+        &self,
+        caller: &Caller,
+        action: &str,
+        session: Option<Id<Session>>,
+        body: Value,
+    ) -> Answer<()> {
+        let line = store::audit::Line {
+            id: Id::<Audit>::new(self.clock()),
+            organisation: caller.organisation,
+            session,
+            actor: caller.actor(),
+            action: action.to_owned(),
+            target: None,
+            body: body.to_string(),
+            at: self.now(),
+        };
+        let mut tx = self.store().begin().await?;
+        tx.record(&line).await?;
+        Ok(tx.commit().await?)
+    }
+}
+
+pub(crate) fn read_spec(record: &Record) -> Answer<Spec> {
+    serde_json::from_str(&record.spec).map_err(Problem::internal)
+}
+
+pub(crate) fn read_snapshot(text: &str) -> Answer<SnapshotId> {
+    text.parse()
+        .map_err(|_| Problem::not_found("snapshot of this session"))
+}

@@ -1,0 +1,164 @@
+//! Who asks. Every route that belongs to somebody takes a [`Caller`]; there is no other way to learn
+//! of an organisation.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use model::{Id, Organisation, Secret, SignedDuration, Timestamp, Token, User};
+use store::accounts::{Role, TokenHash};
+use wire::v1;
+
+use crate::app::App;
+use crate::problem::{Answer, Problem};
+
+/// Between two times that a token's use is written down.
+const NOTED_EVERY: SignedDuration = SignedDuration::from_mins(1);
+/// Longer is no token.
+const LONGEST: usize = 4096;
+
+/// Somebody who was let in, and as what.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) organisation: Id<Organisation>,
+    /// None: a service.
+    pub(crate) user: Option<Id<User>>,
+    pub(crate) role: Role,
+    pub(crate) token: Option<Id<Token>>,
+}
+
+impl Caller {
+    /// For the audit.
+    pub(crate) fn actor(&self) -> String {
+        match (self.user, self.token) {
+            (Some(user), _) => user.to_string(),
+            (None, Some(token)) => token.to_string(),
+            (None, None) => "nobody".to_owned(),
+        }
+    }
+
+    /// Viewers look, and change nothing.
+    pub(crate) fn may_change(&self) -> Answer<()> {
+        match self.role {
+            Role::Owner | Role::Member => Ok(()),
+            Role::Viewer => Err(Problem::forbidden(
+                "viewers change nothing: ask an owner for another role",
+            )),
+        }
+    }
+
+    pub(crate) fn must_own(&self) -> Answer<()> {
+        match self.role {
+            Role::Owner => Ok(()),
+            Role::Member | Role::Viewer => Err(Problem::forbidden(
+                "only owners of the organisation may do that",
+            )),
+        }
+    }
+
+    pub(crate) fn shown_role(&self) -> v1::Role {
+        match self.role {
+            Role::Owner => v1::Role::Owner,
+            Role::Member => v1::Role::Member,
+            Role::Viewer => v1::Role::Viewer,
+        }
+    }
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Answer<Self> {
+        let caller = match bearer(&parts.headers) {
+            Some(token) => by_token(app, &token).await?,
+            None => None,
+        };
+        let Some(caller) = caller else {
+            app.rate.failed(&peer(parts).to_string())?;
+            return Err(Problem::unauthorised());
+        };
+        app.rate.take(&caller.actor())?;
+        Ok(caller)
+    }
+}
+
+/// One header, and nothing else in it.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<Secret> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let value = values.next()?.to_str().ok()?;
+    if values.next().is_some() || value.len() > LONGEST {
+        return None;
+    }
+    let (scheme, token) = value.split_once(' ')?;
+    let is_bearer = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty();
+    is_bearer.then(|| Secret::new(token.to_owned()))
+}
+
+async fn by_token(app: &App, token: &Secret) -> Answer<Option<Caller>> {
+    let now = app.now();
+    let found = app.store().find_token(&TokenHash::of(token), now).await?;
+    let Some(found) = found else {
+        return Ok(None);
+    };
+    let role = match found.user {
+        Some(user) => app.store().find_role(found.organisation, user).await?,
+        // A service does what its organisation's members do.
+        None => Some(Role::Member),
+    };
+    let Some(role) = role else {
+        return Ok(None);
+    };
+    if is_to_be_noted(found.last_used_at, now) {
+        let mut tx = app.store().begin().await?;
+        tx.token_was_used(found.id, now).await?;
+        tx.commit().await?;
+    }
+    Ok(Some(Caller {
+        organisation: found.organisation,
+        user: found.user,
+        role,
+        token: Some(found.id),
+    }))
+}
+
+fn is_to_be_noted(last: Option<Timestamp>, now: Timestamp) -> bool {
+    last.is_none_or(|last| now.duration_since(last) >= NOTED_EVERY)
+}
+
+/// Who is connected, as far as the connection tells.
+pub(crate) fn peer(parts: &Parts) -> IpAddr {
+    let address = parts.extensions.get::<SocketAddr>();
+    address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), SocketAddr::ip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(values: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::AUTHORIZATION, value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn one_bearer_and_nothing_else_is_read() {
+        let token = bearer(&with(&["Bearer nac_1"])).unwrap();
+        assert_eq!(token.expose(), "nac_1");
+        assert!(bearer(&with(&["bearer nac_1"])).is_some());
+        for wrong in [
+            &[][..],
+            &["nac_1"],
+            &["Basic nac_1"],
+            &["Bearer "],
+            &["Bearer a", "Bearer b"],
+        ] {
+            assert!(bearer(&with(wrong)).is_none(), "{wrong:?}");
+        }
+        let long = format!("Bearer {}", "a".repeat(LONGEST));
+        assert!(bearer(&with(&[&long])).is_none());
+    }
+}

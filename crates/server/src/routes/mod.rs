@@ -1,0 +1,45 @@
+mod health;
+mod orgs;
+mod providers;
+mod sessions;
+mod snapshots;
+mod tokens;
+
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::app::App;
+
+/// Every route, and its description.
+pub(crate) fn all() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Described::openapi())
+        .merge(health::routes())
+        .merge(orgs::routes())
+        .merge(providers::routes())
+        .merge(sessions::routes())
+        .merge(snapshots::routes())
+        .merge(tokens::routes())
+}
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Nacre",
+        description = "Sessions of coding agents that outlive their sandboxes.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    modifiers(&Bearer),
+    security(("bearer" = [])),
+)]
+struct Described;
+
+struct Bearer;
+
+impl utoipa::Modify for Bearer {
+    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
+        use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        let components = openapi.components.get_or_insert_default();
+        components.add_security_scheme("bearer", SecurityScheme::Http(scheme));
+    }
+}

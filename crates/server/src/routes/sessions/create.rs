@@ -1,0 +1,291 @@
+//! `POST /v1/sessions`: a record, and a sandbox only when that is asked for.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use model::{Id, Session};
+use serde_json::json;
+use sessions::{New, Spec};
+use store::sessions::{Channel, Type};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use wire::link::{AgentConfig, Boot, GitIdentity, Kind, Repo};
+use wire::v1;
+
+use super::{now, prompts};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::extract::MaybeJson;
+use crate::problem::{Answer, Problem};
+
+const REPOS: usize = 16;
+const LONGEST_TITLE: usize = 200;
+const LONGEST_URL: usize = 2000;
+const LONGEST_NAME: usize = 200;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(create))
+}
+
+/// Makes a session.
+///
+/// No sandbox is made before somebody connects, prompts or resumes, unless `start` says so.
+#[utoipa::path(post, path = "/v1/sessions", tag = "sessions", request_body = v1::NewSession,
+    responses((status = 201, body = v1::Session), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    MaybeJson(new): MaybeJson<v1::NewSession>,
+) -> Answer<(StatusCode, crate::extract::Json<v1::Session>)> {
+    caller.may_change()?;
+    let first = first_prompt(&new)?;
+    let is_wanted = new.start || new.initial_prompt.is_some();
+    let record = read(&app, &caller, new).await?;
+    let body = json!({ "title": record.title, "provider": record.provider });
+    let id = app.sessions().create(record).await?;
+    app.audit(&caller, "session.create", Some(id), body).await?;
+    if let Some(prompt) = first {
+        let hub = app.sessions().open(id).await?;
+        hub.prompt(prompts::read(&app, &caller, prompt).await?)
+            .await?;
+    } else if is_wanted {
+        wake(&app, id).await?;
+    }
+    let session = now(&app, &caller, &id.to_string()).await?;
+    Ok((StatusCode::CREATED, crate::extract::Json(session)))
+}
+
+/// It is not waited for: clients are told as it goes.
+async fn wake(app: &App, id: Id<Session>) -> Answer<()> {
+    let hub = app.sessions().open(id).await?;
+    app.tasks().spawn(async move {
+        if let Err(error) = hub.ensure_ready().await {
+            tracing::info!(session = %hub.session(), %error, "a session was to start and did not");
+        }
+    });
+    Ok(())
+}
+
+/// What a new session asks first has an id of its own, so that it runs once.
+fn first_prompt(new: &v1::NewSession) -> Answer<Option<v1::NewPrompt>> {
+    let Some(content) = &new.initial_prompt else {
+        return Ok(None);
+    };
+    if content.trim().is_empty() {
+        return Err(Problem::invalid("`initial_prompt` is empty"));
+    }
+    Ok(Some(v1::NewPrompt {
+        id: Some("initial".to_owned()),
+        content: content.clone(),
+        model: new.model.clone(),
+        model_preferences: new.model_preferences.clone(),
+        ..v1::NewPrompt::default()
+    }))
+}
+
+async fn read(app: &App, caller: &Caller, new: v1::NewSession) -> Answer<New> {
+    let offer = &app.parts.offer;
+    let title = new.title.as_deref().unwrap_or("").trim().to_owned();
+    if title.len() > LONGEST_TITLE {
+        return Err(Problem::invalid(format!(
+            "`title` has at most {LONGEST_TITLE} bytes"
+        )));
+    }
+    if new.prebuild_id.is_some() {
+        return Err(Problem::not_found("prebuild"));
+    }
+    if let Some(agent) = &new.agent
+        && agent != "opencode"
+    {
+        return Err(Problem::invalid("`agent` is `opencode`"));
+    }
+    let provider = match new.provider {
+        Some(provider) => provider,
+        None => offer.default_provider().to_owned(),
+    };
+    app.provider(&provider)?;
+    let model = match new.model {
+        Some(model) => Some(known_model(app, model)?),
+        None => offer.default_model(),
+    };
+    let repos = read_repos(new.repos)?;
+    let user = match caller.user {
+        Some(user) => app.store().find_user(user).await?,
+        None => None,
+    };
+    let boot = Boot {
+        kind: match new.r#type.unwrap_or_default() {
+            v1::SessionType::Coding => Kind::Coding,
+            v1::SessionType::Setup => Kind::Setup,
+            v1::SessionType::Cli => Kind::Cli,
+        },
+        git_identity: user.map(|user| GitIdentity {
+            name: user.name,
+            email: user.email,
+        }),
+        agent: AgentConfig {
+            agent: new.agent,
+            small_model: model.clone(),
+            model,
+            ..AgentConfig::default()
+        },
+        repos,
+        ..Boot::default()
+    };
+    Ok(New {
+        organisation: caller.organisation,
+        created_by: caller.user,
+        title: title_or_repo(title, &boot.repos),
+        r#type: match boot.kind {
+            Kind::Setup => Type::Setup,
+            Kind::Cli => Type::Cli,
+            Kind::Coding | Kind::Unknown => Type::Coding,
+        },
+        channel: read_channel(new.channel.as_deref())?,
+        spec: Spec {
+            base: offer.base(&provider),
+            boot,
+            ..Spec::default()
+        },
+        provider,
+    })
+}
+
+fn known_model(app: &App, model: String) -> Answer<String> {
+    let models = app.parts.offer.models();
+    if models.iter().any(|known| known.id == model) {
+        return Ok(model);
+    }
+    Err(Problem::invalid(format!(
+        "no model is called `{}`: see GET /v1/models",
+        model.chars().take(LONGEST_NAME).collect::<String>()
+    )))
+}
+
+fn title_or_repo(title: String, repos: &[Repo]) -> String {
+    if !title.is_empty() {
+        return title;
+    }
+    let first = repos.first().map(|repo| repo.url.trim_end_matches('/'));
+    let name = first.and_then(|url| url.rsplit('/').next());
+    let name = name.map(|name| name.trim_end_matches(".git"));
+    match name.filter(|name| !name.is_empty()) {
+        Some(name) => name.chars().take(LONGEST_TITLE / 4).collect(),
+        None => "New session".to_owned(),
+    }
+}
+
+fn read_repos(repos: Vec<v1::NewRepo>) -> Answer<Vec<Repo>> {
+    if repos.len() > REPOS {
+        return Err(Problem::invalid(format!(
+            "a session has at most {REPOS} repositories"
+        )));
+    }
+    repos.into_iter().map(read_repo).collect()
+}
+
+fn read_repo(repo: v1::NewRepo) -> Answer<Repo> {
+    let url = repo.url.unwrap_or_default();
+    if url.is_empty() == repo.bundle.is_none() {
+        return Err(Problem::invalid(
+            "a repository has a `url` or a `bundle`, and not both",
+        ));
+    }
+    if !url.is_empty() && !is_address(&url) {
+        return Err(Problem::invalid(
+            "`url` of a repository is as in https://host/owner/name",
+        ));
+    }
+    let names = [&repo.branch, &repo.r#ref, &repo.path, &repo.bundle];
+    let is_odd = |name: &String| {
+        name.is_empty()
+            || name.len() > LONGEST_NAME
+            || name.starts_with('-')
+            || name.chars().any(char::is_control)
+    };
+    if names.into_iter().flatten().any(is_odd) {
+        return Err(Problem::invalid(
+            "a name of a branch, ref or path is empty, too long or no name",
+        ));
+    }
+    let path = repo.path.as_deref().unwrap_or("x");
+    if path.starts_with('/') || path.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err(Problem::invalid("`path` of a repository is below the workspace"));
+    }
+    Ok(Repo {
+        url,
+        branch: repo.branch,
+        reference: repo.r#ref,
+        bundle: repo.bundle,
+        path: repo.path,
+    })
+}
+
+/// With a host, without a user, and nothing odd in it. What it leads to is the git door's to judge.
+fn is_address(url: &str) -> bool {
+    let rest = url
+        .strip_prefix("https://")
+        .or_else(|| url.strip_prefix("http://"));
+    let Some((host, path)) = rest.and_then(|rest| rest.split_once('/')) else {
+        return false;
+    };
+    let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '\\' | '"' | '<' | '>' | '#' | '?');
+    url.len() <= LONGEST_URL
+        && !host.is_empty()
+        && !host.contains('@')
+        && !path.is_empty()
+        && url.chars().all(is_plain)
+}
+
+fn read_channel(channel: Option<&str>) -> Answer<Channel> {
+    Ok(match channel {
+        None | Some("api") => Channel::Api,
+        Some("web") => Channel::Web,
+        Some("cli") => Channel::Cli,
+        Some("slack") => Channel::Slack,
+        Some("discord") => Channel::Discord,
+        Some("telegram") => Channel::Telegram,
+        Some("automation") => Channel::Automation,
+        Some(_) => {
+            return Err(Problem::invalid(
+                "`channel` is web, cli, api, slack, discord, telegram or automation",
+            ));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_repositories() {
+        for good in ["https://git.example/a/b", "https://git.example/a/b.git", "http://127.0.0.1:8080/r"] {
+            assert!(is_address(good), "{good}");
+        }
+        for bad in [
+            "",
+            "https://git.example",
+            "https://git.example/",
+            "https://token@git.example/a/b",
+            "ssh://git.example/a/b",
+            "file:///etc",
+            "ext::sh -c true",
+            "https://git.example/a b",
+            "https://git.example/a?x=1",
+        ] {
+            assert!(!is_address(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_session_without_a_title_is_called_after_its_repository() {
+        let repo = |url: &str| Repo {
+            url: url.to_owned(),
+            ..Repo::default()
+        };
+        let title = |url: &str| title_or_repo(String::new(), &[repo(url)]);
+        assert_eq!(title("https://git.example/a/pearl.git"), "pearl");
+        assert_eq!(title_or_repo(String::new(), &[]), "New session");
+    }
+}

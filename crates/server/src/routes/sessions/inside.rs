@@ -1,0 +1,362 @@
+//! What goes on inside a session's sandbox: commands, files, ports, services, git.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use provider::{Exec, ExecInput, ExecOutput, ExecSpec};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use wire::v1;
+use wire::workplace::{USER, WORKSPACE};
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::devtools::{Inside, encode, refusal};
+use crate::extract::{Json, Named, Params};
+use crate::problem::{Answer, Problem};
+
+/// Of a command that says nothing else.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LONGEST_PATIENCE: Duration = Duration::from_mins(10);
+/// Of each stream of a command.
+const OUTPUT: usize = 1 << 20;
+const LONGEST_FILE: usize = 16 << 20;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(exec))
+        .routes(routes!(read_file, write_file))
+        .routes(routes!(list_files))
+        .routes(routes!(ports))
+        .routes(routes!(services))
+        .routes(routes!(act_on_service))
+        .routes(routes!(service_log))
+        .routes(routes!(git_status))
+        .routes(routes!(git_diff))
+}
+
+/// Runs a command as the agent's user, and answers when it has ended.
+#[utoipa::path(post, path = "/v1/sessions/{id}/exec", tag = "inside",
+    params(("id" = String, Path)), request_body = v1::ExecRequest,
+    responses((status = 200, body = v1::ExecAnswer), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn exec(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Json(request): Json<v1::ExecRequest>,
+) -> Answer<Json<v1::ExecAnswer>> {
+    caller.may_change()?;
+    if request.argv.first().is_none_or(String::is_empty) {
+        return Err(Problem::invalid("`argv` names a program first"));
+    }
+    let is_odd = |text: &String| text.contains('\0');
+    if request.argv.iter().any(is_odd)
+        || request.env.iter().any(|(key, value)| is_odd(key) || is_odd(value)) {
+        return Err(Problem::invalid("arguments and values have no zero bytes"));
+    }
+    let timeout = request.timeout_ms.map_or(PATIENCE, Duration::from_millis);
+    if timeout.is_zero() || timeout > LONGEST_PATIENCE {
+        return Err(Problem::invalid("`timeout_ms` is 1 to 600000"));
+    }
+    let hub = app.hub(&caller, &id).await?;
+    let inside = Inside::of(&app, &hub).await?;
+    let env = request.env.into_iter();
+    let spec = ExecSpec {
+        user: Some(USER.to_owned()),
+        cwd: Some(request.cwd.map_or(WORKSPACE.into(), String::into_bytes)),
+        env: env.map(|(key, value)| (key.into(), value.into())).collect(),
+        timeout: Some(timeout),
+        ..ExecSpec::new(&request.argv)
+    };
+    let body = json!({ "argv": request.argv });
+    app.audit(&caller, "session.exec", Some(hub.session()), body)
+        .await?;
+    let exec = inside
+        .provider()?
+        .exec(inside.place().sandbox, spec)
+        .await?;
+    Ok(Json(collect(exec).await?))
+}
+
+/// All that it printed, up to a limit. It ends with its caller.
+async fn collect(mut exec: Exec) -> Answer<v1::ExecAnswer> {
+    // A command that has ended reads nothing more.
+    let _ = exec.input.send(ExecInput::Eof).await;
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let mut truncated = false;
+    let mut keep = |kept: &mut Vec<u8>, bytes: &[u8]| {
+        let room = OUTPUT.saturating_sub(kept.len()).min(bytes.len());
+        truncated |= room < bytes.len();
+        kept.extend_from_slice(&bytes[..room]);
+    };
+    let exit = loop {
+        match exec.output.recv().await {
+            Some(Ok(ExecOutput::Stdout(bytes))) => keep(&mut stdout, &bytes),
+            Some(Ok(ExecOutput::Stderr(bytes))) => keep(&mut stderr, &bytes),
+            Some(Ok(ExecOutput::Exit(exit))) => break exit,
+            Some(Err(error)) => return Err(error.into()),
+            None => {
+                return Err(Problem::unavailable(
+                    "the sandbox went away before the command ended",
+                ));
+            }
+        }
+    };
+    Ok(v1::ExecAnswer {
+        exit_code: exit.code,
+        stdout: String::from_utf8_lossy(&stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&stderr).into_owned(),
+        timed_out: exit.timed_out,
+        truncated,
+    })
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct AtPath {
+    /// Below the workspace.
+    #[serde(default)]
+    path: String,
+}
+
+/// A file of the workspace, as it is.
+#[utoipa::path(get, path = "/v1/sessions/{id}/files", tag = "inside",
+    params(("id" = String, Path), AtPath),
+    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = "4XX", body = v1::Problem), (status = "5XX", body = v1::Problem)))]
+async fn read_file(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Params(at): Params<AtPath>,
+) -> Answer<Response> {
+    let hub = app.hub(&caller, &id).await?;
+    let inside = Inside::of(&app, &hub).await?;
+    let path = format!("/api/files?path={}", encode(&at.path));
+    let answer = inside.ask(Method::GET, &path, Body::empty()).await?;
+    if !answer.status().is_success() {
+        let body = inside.read(Method::GET, &path, Body::empty()).await;
+        return Err(body.err().unwrap_or_else(|| refusal(StatusCode::BAD_GATEWAY, b"")));
+    }
+    // It is shown by no browser as anything but bytes.
+    let kind = [
+        ("content-type", "application/octet-stream"),
+        ("x-content-type-options", "nosniff"),
+        ("content-disposition", "attachment"),
+    ];
+    Ok((kind, Body::new(answer.into_body())).into_response())
+}
+
+/// Writes a file of the workspace, whole or not at all.
+#[utoipa::path(put, path = "/v1/sessions/{id}/files", tag = "inside",
+    params(("id" = String, Path), AtPath),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 204), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn write_file(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Params(at): Params<AtPath>,
+    body: Body,
+) -> Answer<StatusCode> {
+    caller.may_change()?;
+    let hub = app.hub(&caller, &id).await?;
+    let body = axum::body::to_bytes(body, LONGEST_FILE).await;
+    let body = body.map_err(|_| Problem::too_large("a file has at most 16 MiB here"))?;
+    let inside = Inside::of(&app, &hub).await?;
+    let path = format!("/api/files?path={}", encode(&at.path));
+    inside.read(Method::PUT, &path, Body::from(body)).await?;
+    let body = json!({ "path": at.path });
+    app.audit(&caller, "session.write_file", Some(hub.session()), body)
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What is in a directory of the workspace.
+#[utoipa::path(get, path = "/v1/sessions/{id}/files/list", tag = "inside",
+    params(("id" = String, Path), AtPath),
+    responses((status = 200, body = v1::FileList), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn list_files(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Params(at): Params<AtPath>,
+) -> Answer<Json<v1::FileList>> {
+    let hub = app.hub(&caller, &id).await?;
+    let inside = Inside::of(&app, &hub).await?;
+    let path = format!("/api/files/list?path={}", encode(&at.path));
+    Ok(Json(inside.json(Method::GET, &path, Body::empty()).await?))
+}
+
+/// Ports that something listens on, and where a browser finds them.
+#[utoipa::path(get, path = "/v1/sessions/{id}/ports", tag = "inside",
+    params(("id" = String, Path)),
+    responses((status = 200, body = v1::PortList), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn ports(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Answer<Json<v1::PortList>> {
+    #[derive(Deserialize)]
+    struct Found {
+        ports: Vec<Port>,
+        exposed_port: Option<u16>,
+    }
+    #[derive(Deserialize)]
+    struct Port {
+        port: u16,
+        reach: String,
+    }
+    let hub = app.hub(&caller, &id).await?;
+    let inside = Inside::of(&app, &hub).await?;
+    let found: Found = inside
+        .json(Method::GET, "/api/ports", Body::empty())
+        .await?;
+    let address = &app.parts.address;
+    let ports = found.ports.into_iter().map(|port| v1::PortInfo {
+        url: address.preview(&id, &port.port.to_string()),
+        port: port.port,
+        reach: port.reach,
+    });
+    Ok(Json(v1::PortList {
+        ports: ports.collect(),
+        exposed_port: found.exposed_port,
+    }))
+}
+
+/// What is kept running.
+#[utoipa::path(get, path = "/v1/sessions/{id}/services", tag = "inside",
+    params(("id" = String, Path)),
+    responses((status = 200, body = v1::ServiceList), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn services(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Answer<Json<v1::ServiceList>> {
+    let hub = app.hub(&caller, &id).await?;
+    let inside = Inside::of(&app, &hub).await?;
+    Ok(Json(
+        inside
+            .json(Method::GET, "/api/services", Body::empty())
+            .await?,
+    ))
+}
+
+/// Starts, stops or restarts a service.
+#[utoipa::path(post, path = "/v1/sessions/{id}/services/{name}/{action}", tag = "inside",
+    params(("id" = String, Path), ("name" = String, Path), ("action" = String, Path)),
+    responses((status = 200, body = Value), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn act_on_service(
+    State(app): State<App>,
+    caller: Caller,
+    Named((id, name, action)): Named<(String, String, String)>,
+) -> Answer<Json<Value>> {
+    caller.may_change()?;
+    if !matches!(&*action, "start" | "stop" | "restart") {
+        return Err(Problem::not_found("thing to do to a service"));
+    }
+    let hub = app.hub(&caller, &id).await?;
+    let inside = Inside::of(&app, &hub).await?;
+    let path = format!("/api/services/{}/{action}", encode(&name).replace('/', "%2F"));
+    let answer = inside.json(Method::POST, &path, Body::empty()).await?;
+    let body = json!({ "service": name, "action": action });
+    app.audit(&caller, "session.service", Some(hub.session()), body)
+        .await?;
+    Ok(Json(answer))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct Tail {
+    /// The last bytes of it.
+    tail: Option<u64>,
+}
+
+/// What a service printed.
+#[utoipa::path(get, path = "/v1/sessions/{id}/services/{name}/logs", tag = "inside",
+    params(("id" = String, Path), ("name" = String, Path), Tail),
+    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = "4XX", body = v1::Problem), (status = "5XX", body = v1::Problem)))]
+async fn service_log(
+    State(app): State<App>,
+    caller: Caller,
+    Named((id, name)): Named<(String, String)>,
+    Params(tail): Params<Tail>,
+) -> Answer<Response> {
+    let hub = app.hub(&caller, &id).await?;
+    let inside = Inside::of(&app, &hub).await?;
+    let tail = tail.tail.unwrap_or(64 << 10).min(4 << 20);
+    let name = encode(&name).replace('/', "%2F");
+    let path = format!("/api/services/{name}/logs?tail={tail}");
+    let log = inside.read(Method::GET, &path, Body::empty()).await?;
+    let kind = [
+        ("content-type", "application/octet-stream"),
+        ("x-content-type-options", "nosniff"),
+    ];
+    Ok((kind, log).into_response())
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct InRepo {
+    /// Below the workspace; the only one there is, if none is named.
+    repo: Option<String>,
+    path: Option<String>,
+}
+
+impl InRepo {
+    fn query(&self) -> String {
+        let mut query = format!("repo={}", encode(self.repo.as_deref().unwrap_or(".")));
+        if let Some(path) = &self.path {
+            query.push_str("&path=");
+            query.push_str(&encode(path));
+        }
+        query
+    }
+}
+
+/// Branch, changes and commits of a repository.
+#[utoipa::path(get, path = "/v1/sessions/{id}/git/status", tag = "inside",
+    params(("id" = String, Path), InRepo),
+    responses((status = 200, body = Value), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn git_status(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Params(at): Params<InRepo>,
+) -> Answer<Json<Value>> {
+    let hub = app.hub(&caller, &id).await?;
+    let inside = Inside::of(&app, &hub).await?;
+    let path = format!("/api/git/status?{}", at.query());
+    Ok(Json(inside.json(Method::GET, &path, Body::empty()).await?))
+}
+
+/// What changed against the last commit.
+#[utoipa::path(get, path = "/v1/sessions/{id}/git/diff", tag = "inside",
+    params(("id" = String, Path), InRepo),
+    responses((status = 200, body = Value), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn git_diff(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Params(at): Params<InRepo>,
+) -> Answer<Json<Value>> {
+    let hub = app.hub(&caller, &id).await?;
+    let inside = Inside::of(&app, &hub).await?;
+    let path = format!("/api/git/diff?{}", at.query());
+    Ok(Json(inside.json(Method::GET, &path, Body::empty()).await?))
+}

@@ -1,0 +1,185 @@
+//! What can be done to a session as a whole.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use model::session::{Lifecycle, PauseReason, State as At, StopReason};
+use model::Origin;
+use serde::Deserialize;
+use serde_json::json;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use wire::v1;
+
+use super::now;
+use crate::app::{App, read_snapshot, read_spec};
+use crate::auth::Caller;
+use crate::extract::{Json, MaybeJson, Named};
+use crate::problem::{Answer, Problem};
+use crate::shown;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(cancel))
+        .routes(routes!(pause))
+        .routes(routes!(resume))
+        .routes(routes!(stop))
+        .routes(routes!(fork))
+        .routes(routes!(recover))
+}
+
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Which {
+    /// On all channels, unless one is named.
+    channel: Option<String>,
+}
+
+/// Ends the turn under way.
+#[utoipa::path(post, path = "/v1/sessions/{id}/cancel", tag = "sessions",
+    params(("id" = String, Path)), request_body = Which,
+    responses((status = 200, body = v1::Session), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    MaybeJson(which): MaybeJson<Which>,
+) -> Answer<Json<v1::Session>> {
+    caller.may_change()?;
+    let hub = app.hub(&caller, &id).await?;
+    hub.cancel(which.channel.as_deref()).await?;
+    Ok(Json(now(&app, &caller, &id).await?))
+}
+
+/// Ends the turn, keeps everything, and lets the sandbox rest.
+#[utoipa::path(post, path = "/v1/sessions/{id}/pause", tag = "sessions",
+    params(("id" = String, Path)),
+    responses((status = 200, body = v1::SessionWithReceipt), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn pause(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Answer<Json<v1::SessionWithReceipt>> {
+    caller.may_change()?;
+    let hub = app.hub(&caller, &id).await?;
+    let receipt = hub.pause(PauseReason::Manual).await?;
+    let body = json!({ "snapshot": receipt.id });
+    app.audit(&caller, "session.pause", Some(hub.session()), body)
+        .await?;
+    Ok(Json(v1::SessionWithReceipt {
+        session: now(&app, &caller, &id).await?,
+        receipt: Some(shown::receipt(&receipt)),
+    }))
+}
+
+/// Has it run again, and answers when it does.
+#[utoipa::path(post, path = "/v1/sessions/{id}/resume", tag = "sessions",
+    params(("id" = String, Path)),
+    responses((status = 200, body = v1::Session), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn resume(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Answer<Json<v1::Session>> {
+    caller.may_change()?;
+    let hub = app.hub(&caller, &id).await?;
+    hub.ensure_ready().await?;
+    app.audit(&caller, "session.resume", Some(hub.session()), json!({}))
+        .await?;
+    Ok(Json(now(&app, &caller, &id).await?))
+}
+
+/// Ends it for good. Its transcript stays, and a fork goes on from its last snapshot.
+#[utoipa::path(post, path = "/v1/sessions/{id}/stop", tag = "sessions",
+    params(("id" = String, Path)),
+    responses((status = 200, body = v1::SessionWithReceipt), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn stop(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Answer<Json<v1::SessionWithReceipt>> {
+    caller.may_change()?;
+    let hub = app.hub(&caller, &id).await?;
+    hub.stop(StopReason::Manual).await?;
+    hub.is_over().await?;
+    app.audit(&caller, "session.stop", Some(hub.session()), json!({}))
+        .await?;
+    let session = now(&app, &caller, &id).await?;
+    let receipt = match &session.snapshot_id {
+        Some(snapshot) => app.store().find_snapshot(snapshot).await?,
+        None => None,
+    };
+    Ok(Json(v1::SessionWithReceipt {
+        session,
+        receipt: receipt.as_ref().map(shown::receipt),
+    }))
+}
+
+/// Another session that goes on from this one's files.
+#[utoipa::path(post, path = "/v1/sessions/{id}/fork", tag = "sessions",
+    params(("id" = String, Path)), request_body = v1::Fork,
+    responses((status = 201, body = v1::Session), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn fork(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    MaybeJson(fork): MaybeJson<v1::Fork>,
+) -> Answer<(StatusCode, Json<v1::Session>)> {
+    caller.may_change()?;
+    let parent = app.session(&caller, &id).await?.id;
+    let snapshot = fork.snapshot_id.as_deref().map(read_snapshot).transpose()?;
+    let forked = app.sessions().fork(parent, snapshot).await?;
+    if let Some(title) = &fork.title {
+        let hub = app.sessions().open(forked).await?;
+        hub.rename(title.trim()).await?;
+    }
+    let body = json!({ "parent": parent.to_string() });
+    app.audit(&caller, "session.fork", Some(forked), body)
+        .await?;
+    let session = now(&app, &caller, &forked.to_string()).await?;
+    Ok((StatusCode::CREATED, Json(session)))
+}
+
+/// Consents to what a degraded session lost, and has it run from what was kept.
+#[utoipa::path(post, path = "/v1/sessions/{id}/recover", tag = "sessions",
+    params(("id" = String, Path)), request_body = v1::Recover,
+    responses((status = 200, body = v1::Session), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn recover(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Json(consent): Json<v1::Recover>,
+) -> Answer<Json<v1::Session>> {
+    caller.may_change()?;
+    let record = app.session(&caller, &id).await?;
+    if !consent.accept {
+        return Err(Problem::invalid(
+            "only `accept: true` recovers: what was lost stays lost",
+        ));
+    }
+    let spec = read_spec(&record)?;
+    let lifecycle = record.state.lifecycle()?;
+    let origin = match kept(&lifecycle) {
+        Some(kept) => Origin::Session(kept),
+        None => spec.base.map_or(Origin::Bare, Origin::Base),
+    };
+    let hub = app.sessions().open(record.id).await?;
+    hub.recover(origin).await?;
+    app.audit(&caller, "session.recover", Some(record.id), json!({}))
+        .await?;
+    Ok(Json(now(&app, &caller, &id).await?))
+}
+
+fn kept(lifecycle: &Lifecycle) -> Option<model::SnapshotId> {
+    let resting = match &lifecycle.state {
+        At::Paused(paused) => &paused.resting,
+        At::Suspended(suspended) => &suspended.resting,
+        _ => return None,
+    };
+    resting.degraded.as_ref().and_then(|one| one.kept.clone())
+}

@@ -1,0 +1,32 @@
+mod create;
+mod inside;
+mod lifecycle;
+mod messages;
+mod prompts;
+mod records;
+mod snapshots;
+
+use utoipa_axum::router::OpenApiRouter;
+use wire::v1;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::problem::Answer;
+use crate::shown;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .merge(create::routes())
+        .merge(inside::routes())
+        .merge(lifecycle::routes())
+        .merge(messages::routes())
+        .merge(prompts::routes())
+        .merge(records::routes())
+        .merge(snapshots::routes())
+}
+
+/// The session as it is now.
+async fn now(app: &App, caller: &Caller, id: &str) -> Answer<v1::Session> {
+    let record = app.session(caller, id).await?;
+    shown::session(&record, &app.parts.address)
+}

@@ -1,0 +1,151 @@
+//! Sessions as records: one, many, changed, gone.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+use store::sessions::{Listing, Status};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use wire::v1;
+
+use super::now;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::extract::{Json, Named, Params};
+use crate::problem::{Answer, Problem};
+use crate::shown;
+
+const PAGE: u32 = 50;
+const LONGEST_PAGE: u32 = 200;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(get, change, delete))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    /// Only those in this status.
+    status: Option<v1::Status>,
+    /// Archived ones instead of the others.
+    #[serde(default)]
+    archived: bool,
+    /// From the page before.
+    cursor: Option<String>,
+    limit: Option<u32>,
+}
+
+/// The organisation's sessions, the newest first.
+#[utoipa::path(get, path = "/v1/sessions", tag = "sessions", params(Wanted),
+    responses((status = 200, body = v1::Page<v1::Session>), (status = "4XX", body = v1::Problem)))]
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(wanted): Params<Wanted>,
+) -> Answer<Json<v1::Page<v1::Session>>> {
+    let limit = wanted.limit.unwrap_or(PAGE);
+    if limit == 0 || limit > LONGEST_PAGE {
+        return Err(Problem::invalid(format!(
+            "`limit` is 1 to {LONGEST_PAGE}"
+        )));
+    }
+    let before = wanted.cursor.map(|cursor| cursor.parse());
+    let before = before
+        .transpose()
+        .map_err(|_| Problem::invalid("`cursor` is the `next_cursor` of the page before"))?;
+    let listing = Listing {
+        status: wanted.status.map(stored),
+        archived: wanted.archived,
+        before,
+        limit: limit + 1,
+    };
+    let mut records = app
+        .store()
+        .list_sessions(caller.organisation, listing)
+        .await?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let has_more = records.len() > limit;
+    records.truncate(limit);
+    let next_cursor = records.last().filter(|_| has_more);
+    let next_cursor = next_cursor.map(|record| record.id.to_string());
+    let items = records
+        .iter()
+        .map(|record| shown::session(record, &app.parts.address));
+    Ok(Json(v1::Page {
+        items: items.collect::<Answer<_>>()?,
+        next_cursor,
+    }))
+}
+
+fn stored(status: v1::Status) -> Status {
+    match status {
+        v1::Status::Starting => Status::Starting,
+        v1::Status::Running => Status::Running,
+        v1::Status::Migrating => Status::Migrating,
+        v1::Status::Paused => Status::Paused,
+        v1::Status::Suspended => Status::Suspended,
+        v1::Status::Stopped => Status::Stopped,
+    }
+}
+
+/// A session.
+#[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
+    responses((status = 200, body = v1::Session), (status = "4XX", body = v1::Problem)))]
+async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Answer<Json<v1::Session>> {
+    Ok(Json(now(&app, &caller, &id).await?))
+}
+
+/// Gives it another title, or hides it from listings.
+#[utoipa::path(patch, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
+    request_body = v1::ChangeSession,
+    responses((status = 200, body = v1::Session), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn change(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Json(change): Json<v1::ChangeSession>,
+) -> Answer<Json<v1::Session>> {
+    caller.may_change()?;
+    let hub = app.hub(&caller, &id).await?;
+    if let Some(title) = &change.title {
+        let title = title.trim();
+        if title.is_empty() || title.len() > 200 {
+            return Err(Problem::invalid("`title` has 1 to 200 bytes"));
+        }
+        hub.rename(title).await?;
+    }
+    if let Some(archived) = change.archived {
+        hub.archive(archived).await?;
+    }
+    let body = json!({ "title": change.title, "archived": change.archived });
+    app.audit(&caller, "session.change", Some(hub.session()), body)
+        .await?;
+    Ok(Json(now(&app, &caller, &id).await?))
+}
+
+/// Stops it and forgets it, with all that was said.
+#[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
+    responses((status = 204), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Answer<StatusCode> {
+    caller.may_change()?;
+    let record = app.session(&caller, &id).await?;
+    app.sessions().delete(record.id).await?;
+    let body = json!({ "title": record.title });
+    app.audit(&caller, "session.delete", Some(record.id), body)
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}

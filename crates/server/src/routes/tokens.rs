@@ -1,0 +1,127 @@
+use axum::extract::State;
+use axum::http::StatusCode;
+use model::{Id, Secret, SignedDuration, Token};
+use serde_json::json;
+use store::accounts::{NewToken, TokenHash, TokenRecord};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use wire::v1;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::extract::{Json, Named};
+use crate::problem::{Answer, Problem};
+use crate::{shown, token};
+
+/// Of one organisation.
+const MOST: u32 = 500;
+const LONGEST_NAME: usize = 200;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(revoke))
+}
+
+/// Tokens of the organisation; never the tokens themselves.
+#[utoipa::path(get, path = "/v1/tokens", tag = "tokens",
+    responses((status = 200, body = v1::Page<v1::Token>), (status = "4XX", body = v1::Problem)))]
+async fn list(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Page<v1::Token>>> {
+    let tokens = app.store().list_tokens(caller.organisation, MOST).await?;
+    let tokens = tokens.iter().filter(|token| token.revoked_at.is_none());
+    Ok(Json(v1::Page {
+        items: tokens.map(show).collect(),
+        next_cursor: None,
+    }))
+}
+
+/// Makes a token. It is shown once.
+#[utoipa::path(post, path = "/v1/tokens", tag = "tokens", request_body = v1::NewToken,
+    responses((status = 201, body = v1::TokenMade), (status = "4XX", body = v1::Problem)))]
+async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Json(new): Json<v1::NewToken>,
+) -> Answer<(StatusCode, Json<v1::TokenMade>)> {
+    caller.may_change()?;
+    if new.service {
+        caller.must_own()?;
+    }
+    let name = new.name.trim();
+    if name.is_empty() || name.len() > LONGEST_NAME {
+        return Err(Problem::invalid(format!(
+            "`name` has 1 to {LONGEST_NAME} bytes"
+        )));
+    }
+    let now = app.now();
+    let expires_at = new.expires_in_ms.map(|millis| {
+        let after = i64::try_from(millis).unwrap_or(i64::MAX);
+        now.checked_add(SignedDuration::from_millis(after))
+            .map_err(|_| Problem::invalid("`expires_in_ms` is too long"))
+    });
+    let expires_at = expires_at.transpose()?;
+    let secret = token::make();
+    let new = NewToken {
+        id: Id::new(app.clock()),
+        organisation: caller.organisation,
+        user: if new.service { None } else { caller.user },
+        name: name.to_owned(),
+        hash: TokenHash::of(&Secret::new(secret.clone())),
+        expires_at,
+        at: now,
+    };
+    let mut tx = app.store().begin().await?;
+    tx.create_token(&new).await?;
+    tx.commit().await?;
+    let body = json!({ "token": new.id.to_string(), "name": new.name });
+    app.audit(&caller, "token.create", None, body).await?;
+    let about = v1::Token {
+        id: new.id.to_string(),
+        name: new.name,
+        service: new.user.is_none(),
+        created_at: shown::time(now),
+        expires_at: expires_at.map(shown::time),
+        last_used_at: None,
+    };
+    let made = v1::TokenMade {
+        about,
+        token: secret,
+    };
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// Revokes a token, at once.
+#[utoipa::path(delete, path = "/v1/tokens/{id}", tag = "tokens", params(("id" = String, Path)),
+    responses((status = 204), (status = "4XX", body = v1::Problem)))]
+async fn revoke(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Answer<StatusCode> {
+    caller.may_change()?;
+    let missing = || Problem::not_found("token");
+    let id: Id<Token> = id.parse().map_err(|_| missing())?;
+    let tokens = app.store().list_tokens(caller.organisation, MOST).await?;
+    let found = tokens.iter().find(|token| token.id == id);
+    let found = found.ok_or_else(missing)?;
+    if found.user.is_none() || found.user != caller.user {
+        caller.must_own()?;
+    }
+    let mut tx = app.store().begin().await?;
+    tx.revoke_token(id, app.now()).await?;
+    tx.commit().await?;
+    let body = json!({ "token": id.to_string() });
+    app.audit(&caller, "token.revoke", None, body).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn show(token: &TokenRecord) -> v1::Token {
+    v1::Token {
+        id: token.id.to_string(),
+        name: token.name.clone(),
+        service: token.user.is_none(),
+        created_at: shown::time(token.created_at),
+        expires_at: token.expires_at.map(shown::time),
+        last_used_at: token.last_used_at.map(shown::time),
+    }
+}
