@@ -44,6 +44,14 @@ kinds! {
     Audit = "aud";
     /// What somebody asks the agent.
     Prompt = "prm";
+    /// A secret, as it is kept.
+    Sealed = "sec";
+    /// A file that somebody sent.
+    Upload = "upl";
+    /// A link that lets others see one port.
+    Share = "shr";
+    /// A request to a model, and what it took.
+    Usage = "use";
 }
 
 /// A typed id over a version 7 UUID: sorts by time of creation, printed `prefix_` and 26 characters of

@@ -1,8 +1,10 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroize as _;
 
-/// A value that cannot be printed. Reading it takes a call that says so.
+/// A value that cannot be printed. Reading it takes a call that says so. Its memory is cleared when
+/// it is dropped.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -14,6 +16,12 @@ impl Secret {
 
     pub fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 

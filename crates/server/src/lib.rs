@@ -16,7 +16,7 @@ mod rate;
 mod routes;
 mod serve;
 mod shown;
-pub mod token;
+pub mod vault;
 
 pub use address::Address;
 pub use app::Parts;

@@ -43,6 +43,10 @@ impl TokenHash {
         };
         Self(digest.iter().fold(String::new(), hex))
     }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -215,6 +219,20 @@ impl Store {
         row.map(TokenRow::into_record).transpose()
     }
 
+    /// Also one that is not good any more.
+    pub async fn load_token(&self, token: Id<Token>) -> Result<TokenRecord> {
+        const SQL: &str = "SELECT id, organisation_id, user_id, name, created_at, expires_at,
+                last_used_at, revoked_at
+            FROM tokens WHERE id = $1";
+        let mut reader = Reader::acquire(&self.database).await?;
+        let row: Option<TokenRow> = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
+            .bind(token.to_string())
+            .fetch_optional(c)
+            .await)?;
+        row.ok_or(Error::NotFound("token"))?.into_record()
+    }
+
+    /// Without those that were revoked.
     pub async fn list_tokens(
         &self,
         organisation: Id<Organisation>,
@@ -222,7 +240,8 @@ impl Store {
     ) -> Result<Vec<TokenRecord>> {
         const SQL: &str = "SELECT id, organisation_id, user_id, name, created_at, expires_at,
                 last_used_at, revoked_at
-            FROM tokens WHERE organisation_id = $1 ORDER BY id LIMIT $2";
+            FROM tokens WHERE organisation_id = $1 AND revoked_at IS NULL
+            ORDER BY id LIMIT $2";
         let mut reader = Reader::acquire(&self.database).await?;
         let rows: Vec<TokenRow> = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
             .bind(organisation.to_string())

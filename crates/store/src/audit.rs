@@ -74,6 +74,26 @@ impl Store {
             .await)?;
         rows.into_iter().map(Row::into_line).collect()
     }
+
+    /// Of one session, the newest first; those before a line, to go on.
+    pub async fn session_audit_lines(
+        &self,
+        session: Id<Session>,
+        before: Option<Id<Audit>>,
+        limit: u32,
+    ) -> Result<Vec<Line>> {
+        const SQL: &str = "SELECT id, organisation_id, session_id, actor, action, target, body, at
+            FROM audit WHERE session_id = $1 AND ($2 = '' OR id < $2)
+            ORDER BY id DESC LIMIT $3";
+        let mut reader = Reader::acquire(&self.database).await?;
+        let rows: Vec<Row> = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
+            .bind(session.to_string())
+            .bind(before.map_or(String::new(), |id| id.to_string()))
+            .bind(limits::page(limit))
+            .fetch_all(c)
+            .await)?;
+        rows.into_iter().map(Row::into_line).collect()
+    }
 }
 
 #[derive(FromRow)]

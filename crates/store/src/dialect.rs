@@ -24,6 +24,12 @@ pub(crate) const CLAIM: Sql = Sql {
         RETURNING id, kind, key, session_id, payload, run_at, attempt, created_at, reason",
 };
 
+/// Whoever asks whether there is an organisation, and makes one if not, does it alone.
+pub(crate) const LOCK_ORGANISATIONS: Sql = Sql {
+    sqlite: "SELECT 1",
+    postgres: "LOCK TABLE organisations IN SHARE ROW EXCLUSIVE MODE",
+};
+
 /// Tables as they are, for whoever wants to know which migrations were made.
 pub(crate) const HAS_MIGRATIONS: Sql = Sql {
     sqlite: "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'migrations'",

@@ -23,6 +23,22 @@ pub const PAGE_BYTES: usize = 4 << 20;
 /// Prompts that wait in one session.
 pub const QUEUED_PROMPTS: u64 = 1000;
 
+/// A secret's value, sealed.
+pub const SECRET: usize = 64 << 10;
+/// Secrets of one scope: of an organisation, a repository, a session.
+pub const SECRETS: u64 = 256;
+/// Repositories of one session.
+pub const REPOSITORIES: usize = 64;
+/// The address of a repository, and a media type.
+pub const ADDRESS: usize = 2048;
+/// Links of one session that are good at a time.
+pub const SHARES: u64 = 100;
+/// Tokens of one request, and its cost: more is not believed.
+pub const TOKENS: u64 = 1 << 40;
+/// Phases of one start, and status events looked at for them.
+pub const PHASES: u32 = 64;
+/// What a listing searches for.
+pub const SEARCH: usize = 256;
 /// Starts of a runner in one session.
 pub const BOOTS: u64 = 10_000;
 

@@ -26,6 +26,7 @@ const ALL: &[Migration] = migrations! {
     1 "0001_records",
     2 "0002_log",
     3 "0003_jobs",
+    4 "0004_doors",
 };
 
 /// The schema that this program writes.

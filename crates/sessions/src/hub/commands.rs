@@ -83,7 +83,12 @@ impl Hub {
                 self.submit(write, Then::wanted(reply)).await?;
             }
             Command::Archive(archived, reply) => {
-                let write = Write::new(self.fence, now).archived(archived.then_some(now));
+                let write = Write::new(self.fence, now);
+                let write = if archived {
+                    write.archive()
+                } else {
+                    write.unarchive()
+                };
                 self.submit(write, Then::wanted(reply)).await?;
             }
             Command::Say(frame, reply) => {

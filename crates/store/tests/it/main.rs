@@ -21,6 +21,7 @@ macro_rules! stories {
 }
 
 mod crash;
+mod doors;
 mod fencing;
 mod frames;
 mod job_rows;
@@ -30,7 +31,9 @@ mod oracle;
 mod prompts;
 mod records;
 mod schema;
+mod secrets;
 mod server;
+mod signing_in;
 mod states;
 mod transcript;
 mod world;
@@ -41,12 +44,15 @@ fn every_story_holds_on_postgresql() {
         let Some(server) = server::Server::start().await else {
             return;
         };
+        doors::on_server(&server).await;
         fencing::on_server(&server).await;
         frames::on_server(&server).await;
         job_rows::on_server(&server).await;
         log::on_server(&server).await;
         prompts::on_server(&server).await;
         records::on_server(&server).await;
+        secrets::on_server(&server).await;
+        signing_in::on_server(&server).await;
         states::on_server(&server).await;
         transcript::on_server(&server).await;
         schema::holds_on(&server).await;

@@ -12,12 +12,16 @@
 //! | [`Purpose::Code`] | `nacre/gateway/code/1` | [`code::Claims`], a one-time code |
 //! | [`devtools_bearer`] | `nacre/devtools/bearer/1` | nothing: its hexadecimal digits are the bearer |
 //!
+//! The server has a secret of its own, of no session, and from it [`Purpose::User`]
+//! (`nacre/server/user/1`) for [`user::Claims`].
+//!
 //! Tokens and codes are JSON Web Tokens with HS256 and nothing else. Everything here is pure: time and
 //! randomness come in.
 
 pub mod code;
 mod compact;
 pub mod token;
+pub mod user;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
@@ -27,6 +31,7 @@ use sha2::Sha256;
 pub enum Purpose {
     Token,
     Code,
+    User,
 }
 
 impl Purpose {
@@ -34,6 +39,7 @@ impl Purpose {
         match self {
             Self::Token => "nacre/gateway/token/1",
             Self::Code => "nacre/gateway/code/1",
+            Self::User => "nacre/server/user/1",
         }
     }
 }

@@ -1,0 +1,172 @@
+//! What requests to models took. Rows are added and never changed.
+
+use model::{Id, Organisation, Session, Timestamp, Usage};
+use sqlx::FromRow;
+
+use crate::columns::{count, millis, number};
+use crate::connection::{changed, on};
+use crate::limits::{self, within};
+use crate::tx::Reader;
+use crate::{Result, Store, Tx};
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageRecord {
+    pub id: Id<Usage>,
+    pub organisation: Id<Organisation>,
+    pub session: Id<Session>,
+    pub prompt: Option<String>,
+    pub provider: String,
+    pub model: String,
+    pub tokens: Tokens,
+    /// None: the model has no price that we know.
+    pub cost_micros: Option<u64>,
+    /// What the provider answered, as HTTP has it; 0 if it did not.
+    pub status: u16,
+    pub took_ms: u64,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tokens {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    pub reasoning: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sum {
+    pub requests: u64,
+    pub tokens: Tokens,
+    pub cost_micros: u64,
+    /// Requests whose cost is not known, and not in the sum.
+    pub unpriced: u64,
+}
+
+macro_rules! sum {
+    ($rest:literal) => {
+        concat!(
+            "SELECT count(*) AS requests,
+                CAST(coalesce(sum(input_tokens), 0) AS BIGINT) AS input,
+                CAST(coalesce(sum(output_tokens), 0) AS BIGINT) AS output,
+                CAST(coalesce(sum(cache_read_tokens), 0) AS BIGINT) AS cache_read,
+                CAST(coalesce(sum(cache_write_tokens), 0) AS BIGINT) AS cache_write,
+                CAST(coalesce(sum(reasoning_tokens), 0) AS BIGINT) AS reasoning,
+                CAST(coalesce(sum(cost_micros), 0) AS BIGINT) AS cost_micros,
+                count(*) - count(cost_micros) AS unpriced
+             FROM usage ",
+            $rest
+        )
+    };
+}
+
+impl Tx {
+    /// Written again it stays as it was.
+    pub async fn record_usage(&mut self, usage: &UsageRecord) -> Result<()> {
+        const SQL: &str = "INSERT INTO usage
+            (id, organisation_id, session_id, prompt_id, provider, model, input_tokens,
+             output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micros,
+             status, took_ms, at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+            ON CONFLICT (id) DO NOTHING";
+        within("the provider's name", &usage.provider, limits::NAME)?;
+        within("the model's name", &usage.model, limits::NAME)?;
+        if let Some(prompt) = &usage.prompt {
+            within("the prompt's id", prompt, limits::FOREIGN_ID)?;
+        }
+        // Providers say it, and sums of it must fit.
+        let believed = |said: u64| number(said.min(limits::TOKENS));
+        let tokens = usage.tokens;
+        changed!(
+            &mut self.connection(),
+            SQL,
+            [
+                usage.id.to_string(),
+                usage.organisation.to_string(),
+                usage.session.to_string(),
+                &usage.prompt,
+                &usage.provider,
+                &usage.model,
+                believed(tokens.input),
+                believed(tokens.output),
+                believed(tokens.cache_read),
+                believed(tokens.cache_write),
+                believed(tokens.reasoning),
+                usage.cost_micros.map(believed),
+                i64::from(usage.status),
+                believed(usage.took_ms),
+                millis(usage.at)
+            ]
+        )?;
+        Ok(())
+    }
+}
+
+impl Store {
+    pub async fn session_usage(&self, session: Id<Session>) -> Result<Sum> {
+        let sql = sum!("WHERE session_id = $1");
+        let mut reader = Reader::acquire(&self.database).await?;
+        let row: Row = on!(&mut reader.connection(), c => sqlx::query_as(sql)
+            .bind(session.to_string())
+            .fetch_one(c)
+            .await)?;
+        row.into_sum()
+    }
+
+    pub async fn prompt_usage(&self, session: Id<Session>, prompt: &str) -> Result<Sum> {
+        let sql = sum!("WHERE session_id = $1 AND prompt_id = $2");
+        let mut reader = Reader::acquire(&self.database).await?;
+        let row: Row = on!(&mut reader.connection(), c => sqlx::query_as(sql)
+            .bind(session.to_string())
+            .bind(prompt)
+            .fetch_one(c)
+            .await)?;
+        row.into_sum()
+    }
+
+    pub async fn organisation_usage(
+        &self,
+        organisation: Id<Organisation>,
+        since: Timestamp,
+    ) -> Result<Sum> {
+        let sql = sum!("WHERE organisation_id = $1 AND at >= $2");
+        let mut reader = Reader::acquire(&self.database).await?;
+        let row: Row = on!(&mut reader.connection(), c => sqlx::query_as(sql)
+            .bind(organisation.to_string())
+            .bind(millis(since))
+            .fetch_one(c)
+            .await)?;
+        row.into_sum()
+    }
+}
+
+#[derive(FromRow)]
+struct Row {
+    requests: i64,
+    input: i64,
+    output: i64,
+    cache_read: i64,
+    cache_write: i64,
+    reasoning: i64,
+    cost_micros: i64,
+    unpriced: i64,
+}
+
+impl Row {
+    fn into_sum(self) -> Result<Sum> {
+        Ok(Sum {
+            requests: count(self.requests)?,
+            tokens: Tokens {
+                input: count(self.input)?,
+                output: count(self.output)?,
+                cache_read: count(self.cache_read)?,
+                cache_write: count(self.cache_write)?,
+                reasoning: count(self.reasoning)?,
+            },
+            cost_micros: count(self.cost_micros)?,
+            unpriced: count(self.unpriced)?,
+        })
+    }
+}
