@@ -25,7 +25,7 @@ mod snapshot;
 pub use bytes::{ByteCount, ByteCountError};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use id::{
-    Audit, Boot, Id, IdError, Job, Kind, Organisation, Sandbox, Sealed, Session, Share, Snapshot,
+    Audit, Boot, Id, IdError, Job, Kind, Organisation, Prompt, Sandbox, Sealed, Session, Share, Snapshot,
     Token, Upload, Usage, User,
 };
 pub use jiff::{SignedDuration, Timestamp};

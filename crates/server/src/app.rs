@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use camino::Utf8PathBuf;
 use model::{Audit, Clock, Id, Session, SnapshotId, Timestamp};
 use provider::Provider;
 use serde_json::Value;
@@ -11,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use crate::auth::Caller;
 use crate::problem::{Answer, Problem};
 use crate::rate::Rate;
+use crate::vault::Vault;
 use crate::{Address, Offer};
 
 /// What the front door is made of.
@@ -22,6 +24,9 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     pub address: Address,
     pub offer: Arc<dyn Offer>,
+    pub vault: Arc<Vault>,
+    /// Where files that were sent are kept.
+    pub uploads: Utf8PathBuf,
 }
 
 /// What every route has at hand.

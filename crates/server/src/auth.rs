@@ -5,13 +5,16 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Method, header};
 use model::{Id, Organisation, Secret, SignedDuration, Timestamp, Token, User};
 use store::accounts::{Role, TokenHash};
+use wire::keys::user;
 use wire::v1;
 
 use crate::app::App;
 use crate::problem::{Answer, Problem};
+use crate::vault::tokens::Kind;
+use crate::{Address, cookie};
 
 /// Between two times that a token's use is written down.
 const NOTED_EVERY: SignedDuration = SignedDuration::from_mins(1);
@@ -71,7 +74,13 @@ impl FromRequestParts<App> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Answer<Self> {
         let caller = match bearer(&parts.headers) {
-            Some(token) => by_token(app, &token).await?,
+            Some(token) if token.expose().starts_with(Kind::Token.prefix()) => {
+                by_token(app, &token).await?
+            }
+            Some(token) => by_claims(app, &token).await?,
+            None if may_come_by_cookie(parts, &app.parts.address) => {
+                by_cookie(app, &parts.headers).await?
+            }
             None => None,
         };
         let Some(caller) = caller else {
@@ -119,6 +128,60 @@ async fn by_token(app: &App, token: &Secret) -> Answer<Option<Caller>> {
         user: found.user,
         role,
         token: Some(found.id),
+    }))
+}
+
+/// A short-lived token of somebody who is signed in.
+async fn by_claims(app: &App, token: &Secret) -> Answer<Option<Caller>> {
+    let seconds = u64::try_from(app.now().as_second()).unwrap_or(0);
+    let Ok(claims) = user::verify(token.expose(), &app.parts.vault.user_key(), seconds) else {
+        return Ok(None);
+    };
+    let (Ok(user), Ok(organisation)) = (claims.sub.parse(), claims.org.parse()) else {
+        return Ok(None);
+    };
+    member(app, organisation, user).await
+}
+
+/// A browser that is signed in.
+pub(crate) async fn by_cookie(app: &App, headers: &HeaderMap) -> Answer<Option<Caller>> {
+    let Some(secret) = cookie::read(headers) else {
+        return Ok(None);
+    };
+    let now = app.now();
+    let hash = TokenHash::of(&secret);
+    let Some(found) = app.store().find_browser_session(&hash, now).await? else {
+        return Ok(None);
+    };
+    if is_to_be_noted(Some(found.last_used_at), now) {
+        let mut tx = app.store().begin().await?;
+        tx.browser_session_was_used(&hash, now).await?;
+        tx.commit().await?;
+    }
+    member(app, found.organisation, found.user).await
+}
+
+/// Cookies come along with whatever a page asks for. So they only let look, and open sockets for
+/// pages of ours; what changes something wants the header.
+fn may_come_by_cookie(parts: &Parts, address: &Address) -> bool {
+    let is_look = matches!(parts.method, Method::GET | Method::HEAD);
+    let is_socket = parts.headers.contains_key(header::UPGRADE);
+    let names_origin = parts.headers.contains_key(header::ORIGIN);
+    let is_ours = cookie::is_from_our_page(&parts.headers, address);
+    is_look && (is_ours || (!is_socket && !names_origin))
+}
+
+async fn member(
+    app: &App,
+    organisation: Id<Organisation>,
+    user: Id<User>,
+) -> Answer<Option<Caller>> {
+    let role = app.store().find_role(organisation, user).await?;
+    Ok(role.map(|role| Caller {
+        organisation,
+        user: Some(user),
+        role,
+        token: None,
     }))
 }
 

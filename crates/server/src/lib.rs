@@ -8,6 +8,7 @@
 mod address;
 mod app;
 mod auth;
+mod cookie;
 mod devtools;
 mod extract;
 mod offer;

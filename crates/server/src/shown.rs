@@ -1,8 +1,9 @@
 //! Records as clients see them.
 
 use model::session::{Boot, Degraded, Lifecycle, State, Way};
-use model::{Origin, Timestamp};
+use model::{Origin, SignedDuration, Timestamp};
 use sessions::{Ask, Spec};
+use store::phases::Phase;
 use store::prompts::{Mode, Prompt, Status as PromptStatus};
 use store::sessions::{Record, Status, Type};
 use store::snapshots::Snapshot;
@@ -69,6 +70,18 @@ pub(crate) fn session(record: &Record, address: &Address) -> Answer<v1::Session>
 
 pub(crate) fn time(at: Timestamp) -> String {
     at.to_string()
+}
+
+pub(crate) fn phase(phase: &Phase) -> v1::PhaseInfo {
+    let took = phase.took_ms.and_then(|took| i64::try_from(took).ok());
+    let took = SignedDuration::from_millis(took.unwrap_or(0));
+    v1::PhaseInfo {
+        name: phase.name.clone(),
+        started_at: time(phase.at.checked_sub(took).unwrap_or(phase.at)),
+        took_ms: phase.took_ms,
+        state: phase.state.clone(),
+        detail: phase.detail.clone(),
+    }
 }
 
 fn repos(spec: &Spec) -> Vec<v1::NewRepo> {

@@ -122,15 +122,6 @@ impl Store {
         })
     }
 
-    /// Whether the database answers.
-    pub async fn ping(&self) -> Result<()> {
-        let mut reader = tx::Reader::acquire(&self.database).await?;
-        let one: i64 = connection::on!(&mut reader.connection(), c =>
-            sqlx::query_scalar("SELECT CAST(1 AS BIGINT)").fetch_one(c).await)?;
-        debug_assert_eq!(one, 1);
-        Ok(())
-    }
-
     pub async fn begin(&self) -> Result<Tx> {
         Tx::begin(&self.database, &self.jobs).await
     }

@@ -1,9 +1,12 @@
 mod health;
+mod login;
 mod orgs;
 mod providers;
+mod secrets;
 mod sessions;
 mod snapshots;
 mod tokens;
+mod uploads;
 
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
@@ -14,11 +17,14 @@ use crate::app::App;
 pub(crate) fn all() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Described::openapi())
         .merge(health::routes())
+        .merge(login::routes())
         .merge(orgs::routes())
         .merge(providers::routes())
+        .merge(secrets::routes())
         .merge(sessions::routes())
         .merge(snapshots::routes())
         .merge(tokens::routes())
+        .merge(uploads::routes())
 }
 
 #[derive(utoipa::OpenApi)]

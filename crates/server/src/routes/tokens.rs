@@ -1,6 +1,6 @@
 use axum::extract::State;
 use axum::http::StatusCode;
-use model::{Id, Secret, SignedDuration, Token};
+use model::{Id, SignedDuration, Token};
 use serde_json::json;
 use store::accounts::{NewToken, TokenHash, TokenRecord};
 use utoipa_axum::router::OpenApiRouter;
@@ -11,7 +11,8 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Json, Named};
 use crate::problem::{Answer, Problem};
-use crate::{shown, token};
+use crate::shown;
+use crate::vault::tokens::{self, Kind};
 
 /// Of one organisation.
 const MOST: u32 = 500;
@@ -60,13 +61,13 @@ async fn create(
             .map_err(|_| Problem::invalid("`expires_in_ms` is too long"))
     });
     let expires_at = expires_at.transpose()?;
-    let secret = token::make();
+    let secret = tokens::make(Kind::Token).map_err(Problem::internal)?;
     let new = NewToken {
         id: Id::new(app.clock()),
         organisation: caller.organisation,
         user: if new.service { None } else { caller.user },
         name: name.to_owned(),
-        hash: TokenHash::of(&Secret::new(secret.clone())),
+        hash: TokenHash::of(&secret),
         expires_at,
         at: now,
     };
@@ -85,7 +86,7 @@ async fn create(
     };
     let made = v1::TokenMade {
         about,
-        token: secret,
+        token: secret.expose().to_owned(),
     };
     Ok((StatusCode::CREATED, Json(made)))
 }

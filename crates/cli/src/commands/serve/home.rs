@@ -6,12 +6,17 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use anyhow::Context as _;
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err::{File, OpenOptions};
-use model::{Clock, Id, Secret};
+use model::{Clock, Id};
 use rustix::fs::{FlockOperation, flock};
+use server::vault::tokens::{self, Kind as TokenKind};
 use store::Store;
-use store::accounts::{NewToken, Role, TokenHash, UserRecord};
+use store::accounts::{NewToken, TokenHash, UserRecord};
+use store::members::OrganisationRecord;
 
 use crate::error::{CommandError, Kind};
+
+/// Who a first start makes.
+const OWNER: &str = "owner@nacre.localhost";
 
 /// Whoever has it is the only server of the home, and may take up what the last one had at once.
 #[derive(Debug)]
@@ -59,31 +64,27 @@ pub(super) async fn first_owner(
     if path.try_exists()? {
         return Ok(path);
     }
-    let token = server::token::make();
     let now = clock.now();
-    let (organisation, user) = (Id::new(clock), Id::new(clock));
-    let mut tx = store.begin().await?;
-    tx.create_organisation(organisation, "Home", now).await?;
-    tx.create_user(&UserRecord {
-        id: user,
-        email: format!("owner-{organisation}@nacre.localhost"),
+    let organisation = OrganisationRecord {
+        id: Id::new(clock),
+        name: "Home".to_owned(),
+        created_at: now,
+    };
+    let owner = UserRecord {
+        id: Id::new(clock),
+        email: OWNER.to_owned(),
         name: "Owner".to_owned(),
         created_at: now,
-    })
-    .await?;
-    tx.set_role(organisation, user, Role::Owner, now).await?;
-    tx.create_token(&NewToken {
-        id: Id::new(clock),
-        organisation,
-        user: Some(user),
-        name: "this machine".to_owned(),
-        hash: TokenHash::of(&Secret::new(token.clone())),
-        expires_at: None,
-        at: now,
-    })
-    .await?;
-    // Written first under another name: a token in the file is one that the store knows, or will
-    // not be looked at.
+    };
+    let mut tx = store.begin().await?;
+    tx.found(&organisation, &owner).await?;
+    tx.commit().await?;
+    // Founded now, or by one that was killed before it had kept the token.
+    let owner = store.find_user_by_email(OWNER).await?;
+    let owner = owner.context("the database has owners of another server: bring its token along")?;
+    let organisations = store.organisations_of(owner.id, 1).await?;
+    let (organisation, _) = organisations.first().context("the owner owns nothing")?;
+    let token = tokens::make(TokenKind::Token)?;
     let draft = home.join("token.new");
     let mut file = OpenOptions::new()
         .create(true)
@@ -91,8 +92,19 @@ pub(super) async fn first_owner(
         .write(true)
         .mode(0o600)
         .open(&draft)?;
-    file.write_all(token.as_bytes())?;
+    file.write_all(token.expose().as_bytes())?;
     file.sync_all()?;
+    let mut tx = store.begin().await?;
+    tx.create_token(&NewToken {
+        id: Id::new(clock),
+        organisation: organisation.id,
+        user: Some(owner.id),
+        name: "this machine".to_owned(),
+        hash: TokenHash::of(&token),
+        expires_at: None,
+        at: now,
+    })
+    .await?;
     tx.commit().await?;
     fs_err::rename(&draft, &path).context("the owner's token was not kept")?;
     Ok(path)

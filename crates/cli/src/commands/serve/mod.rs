@@ -17,10 +17,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use camino::Utf8Path;
 use jobs::Runner;
-use model::SystemClock;
+use model::{Clock as _, SystemClock};
 use provider::Provider;
 use provider_local::Local;
 use serde_json::json;
+use server::vault::Vault;
 use server::{Address, Front, Parts};
 use sessions::{Expire, Makings, Sessions, Settings};
 use store::{Config as StoreConfig, Store};
@@ -86,6 +87,8 @@ impl Running {
         let store = open_store(&config.home).await?;
         let clock = Arc::new(SystemClock);
         let token_file = home::first_owner(&config.home, &store, &*clock).await?;
+        let vault = Vault::open(&config.home, clock.now()).context("the keys of secrets")?;
+        let vault = Arc::new(vault);
         let local = Local::open(&config.local)?;
         let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(local.clone())];
         let offer = Arc::new(Offered::new(&config.server, local));
@@ -110,6 +113,8 @@ impl Running {
             clock: clock.clone(),
             address: address.clone(),
             offer,
+            vault,
+            uploads: config.home.join("uploads"),
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let serving = stop.clone();

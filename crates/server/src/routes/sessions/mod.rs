@@ -28,5 +28,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// The session as it is now.
 async fn now(app: &App, caller: &Caller, id: &str) -> Answer<v1::Session> {
     let record = app.session(caller, id).await?;
-    shown::session(&record, &app.parts.address)
+    let mut session = shown::session(&record, &app.parts.address)?;
+    let phases = app.store().last_phases(record.id).await?;
+    session.phases = phases.iter().map(shown::phase).collect();
+    Ok(session)
 }

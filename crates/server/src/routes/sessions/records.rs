@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
-use store::sessions::{Listing, Status};
+use store::sessions::{Archived, Listing, Status};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -34,6 +34,10 @@ struct Wanted {
     /// Archived ones instead of the others.
     #[serde(default)]
     archived: bool,
+    /// Only those with this in their title.
+    search: Option<String>,
+    /// Only those that were forked from this one.
+    parent: Option<String>,
     /// From the page before.
     cursor: Option<String>,
     limit: Option<u32>,
@@ -57,9 +61,18 @@ async fn list(
     let before = before
         .transpose()
         .map_err(|_| Problem::invalid("`cursor` is the `next_cursor` of the page before"))?;
+    let parent = wanted.parent.as_deref().map(str::parse);
+    let parent = parent
+        .transpose()
+        .map_err(|_| Problem::invalid("`parent` is the id of a session"))?;
     let listing = Listing {
         status: wanted.status.map(stored),
-        archived: wanted.archived,
+        archived: match wanted.archived {
+            true => Archived::Only,
+            false => Archived::Hidden,
+        },
+        parent,
+        search: wanted.search.as_deref(),
         before,
         limit: limit + 1,
     };

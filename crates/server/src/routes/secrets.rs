@@ -1,0 +1,147 @@
+use axum::extract::State;
+use axum::http::StatusCode;
+use model::{Id, Sealed, Secret};
+use serde_json::json;
+use store::secrets::{NewSecret, Scope, SecretRecord};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use wire::v1;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::extract::{Json, Named};
+use crate::problem::{Answer, Problem};
+use crate::shown;
+
+const MOST: u32 = 500;
+const LONGEST_NAME: usize = 200;
+const LONGEST_VALUE: usize = 64 << 10;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list, put))
+        .routes(routes!(remove))
+}
+
+/// The organisation's secrets; never their values.
+#[utoipa::path(get, path = "/v1/secrets", tag = "secrets",
+    responses((status = 200, body = v1::Page<v1::SecretInfo>), (status = "4XX", body = v1::Problem)))]
+async fn list(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Page<v1::SecretInfo>>> {
+    let secrets = app
+        .store()
+        .list_secrets(caller.organisation, None, MOST)
+        .await?;
+    Ok(Json(v1::Page {
+        items: secrets.iter().map(show).collect(),
+        next_cursor: None,
+    }))
+}
+
+/// Keeps a secret, in place of one of the same name and scope. It is not shown again.
+#[utoipa::path(put, path = "/v1/secrets", tag = "secrets", request_body = v1::NewSecret,
+    responses((status = 200, body = v1::SecretInfo), (status = "4XX", body = v1::Problem),
+        (status = "5XX", body = v1::Problem)))]
+async fn put(
+    State(app): State<App>,
+    caller: Caller,
+    Json(new): Json<v1::NewSecret>,
+) -> Answer<Json<v1::SecretInfo>> {
+    caller.may_change()?;
+    let scope = read_scope(&app, &caller, new.scope).await?;
+    if matches!(scope, Scope::Organisation | Scope::Model(_) | Scope::Git(_)) {
+        caller.must_own()?;
+    }
+    let is_name = |name: &str| {
+        (1..=LONGEST_NAME).contains(&name.len())
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+    };
+    if !is_name(&new.name) {
+        return Err(Problem::invalid(
+            "`name` is made of letters, digits, `_`, `-` and `.`",
+        ));
+    }
+    if new.value.is_empty() || new.value.len() > LONGEST_VALUE || new.value.contains('\0') {
+        return Err(Problem::invalid(
+            "`value` has 1 to 65536 bytes, none of them zero",
+        ));
+    }
+    let value = Secret::new(new.value);
+    let sealed = app
+        .parts
+        .vault
+        .seal(caller.organisation, &scope, &new.name, &value)
+        .map_err(Problem::internal)?;
+    let now = app.now();
+    let new = NewSecret {
+        id: Id::new(app.clock()),
+        organisation: caller.organisation,
+        scope,
+        name: new.name,
+        value: sealed,
+        at: now,
+    };
+    let mut tx = app.store().begin().await?;
+    let id = tx.put_secret(&new).await?;
+    tx.commit().await?;
+    let body = json!({ "name": new.name, "scope": new.scope.kind(), "of": new.scope.target() });
+    app.audit(&caller, "secret.put", None, body).await?;
+    let found = app.store().find_secret(caller.organisation, id).await?;
+    let found = found.ok_or_else(|| Problem::not_found("secret"))?;
+    Ok(Json(show(&found)))
+}
+
+/// Forgets a secret.
+#[utoipa::path(delete, path = "/v1/secrets/{id}", tag = "secrets", params(("id" = String, Path)),
+    responses((status = 204), (status = "4XX", body = v1::Problem)))]
+async fn remove(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Answer<StatusCode> {
+    caller.may_change()?;
+    let missing = || Problem::not_found("secret");
+    let id: Id<Sealed> = id.parse().map_err(|_| missing())?;
+    let found = app.store().find_secret(caller.organisation, id).await?;
+    let found = found.ok_or_else(missing)?;
+    if !matches!(found.scope, Scope::Session(_) | Scope::Repository(_)) {
+        caller.must_own()?;
+    }
+    let mut tx = app.store().begin().await?;
+    tx.remove_secret(caller.organisation, id).await?;
+    tx.commit().await?;
+    let body = json!({ "name": found.name, "scope": found.scope.kind() });
+    app.audit(&caller, "secret.remove", None, body).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn read_scope(app: &App, caller: &Caller, scope: v1::SecretScope) -> Answer<Scope> {
+    let named = |name: String| match name.trim() {
+        name if (1..=500).contains(&name.len()) && !name.contains('\0') => Ok(name.to_owned()),
+        _ => Err(Problem::invalid("the scope names nothing")),
+    };
+    Ok(match scope {
+        v1::SecretScope::Organisation => Scope::Organisation,
+        v1::SecretScope::Repository(url) => Scope::Repository(named(url)?),
+        v1::SecretScope::Session(id) => Scope::Session(app.session(caller, &id).await?.id),
+        v1::SecretScope::Model(name) => Scope::Model(named(name)?),
+        v1::SecretScope::Git(name) => Scope::Git(named(name)?),
+    })
+}
+
+fn show(secret: &SecretRecord) -> v1::SecretInfo {
+    v1::SecretInfo {
+        id: secret.id.to_string(),
+        name: secret.name.clone(),
+        scope: match &secret.scope {
+            Scope::Organisation => v1::SecretScope::Organisation,
+            Scope::Repository(url) => v1::SecretScope::Repository(url.clone()),
+            Scope::Session(session) => v1::SecretScope::Session(session.to_string()),
+            Scope::Model(name) => v1::SecretScope::Model(name.clone()),
+            Scope::Git(name) => v1::SecretScope::Git(name.clone()),
+        },
+        created_at: shown::time(secret.created_at),
+        updated_at: shown::time(secret.updated_at),
+    }
+}
