@@ -1,8 +1,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    base, bench, completions, config, doctor, internal, man, prove, sandbox, serve,
-    snapshot, storage,
+    base, bench, completions, config, doctor, internal, man, prove, sandbox, serve, snapshot,
+    storage,
 };
 
 /// Runs coding agents in sandboxes and never loses their work.

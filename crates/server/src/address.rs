@@ -62,7 +62,12 @@ mod tests {
         let address = address();
         assert!(address.is_ours("NACRE.localhost:7070"));
         assert!(address.is_ours("127.0.0.1:7070"));
-        for foreign in ["evil.example", "nacre.localhost", "nacre.localhost:7070.evil", ""] {
+        for foreign in [
+            "evil.example",
+            "nacre.localhost",
+            "nacre.localhost:7070.evil",
+            "",
+        ] {
             assert!(!address.is_ours(foreign), "{foreign}");
         }
     }

@@ -30,9 +30,8 @@ pub(crate) fn read(headers: &HeaderMap) -> Option<Secret> {
 /// Browsers take `localhost` for a safe place, so it is `Secure` everywhere.
 pub(crate) fn set(value: &Secret, seconds: i64) -> Option<HeaderValue> {
     let value = value.expose();
-    let cookie = format!(
-        "{NAME}={value}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age={seconds}"
-    );
+    let cookie =
+        format!("{NAME}={value}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age={seconds}");
     let mut header = HeaderValue::from_str(&cookie).ok()?;
     header.set_sensitive(true);
     Some(header)

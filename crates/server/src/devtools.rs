@@ -71,10 +71,9 @@ impl<'a> Inside<'a> {
             tracing::info!(%sandbox, %error, "the tools inside do not answer");
             Problem::unavailable("the tools inside the sandbox do not answer: try again")
         };
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream))
-                .await
-                .map_err(unreachable)?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(unreachable)?;
         // It ends with the answer's body.
         self.app.tasks().spawn(async move {
             let _ = connection.with_upgrades().await;
@@ -133,7 +132,11 @@ pub(crate) fn refusal(status: StatusCode, body: &[u8]) -> Problem {
     }
     let words = serde_json::from_slice::<Refused>(body);
     let words = words.map_or_else(|_| "the tools inside refuse".to_owned(), |one| one.error);
-    let words: String = words.chars().filter(|c| !c.is_control()).take(500).collect();
+    let words: String = words
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(500)
+        .collect();
     match status {
         StatusCode::NOT_FOUND => Problem::new(status, "not-found", words),
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Problem::invalid(words),

@@ -134,9 +134,9 @@ impl From<HubError> for Problem {
             }
             HubError::Gone => Self::unavailable("the session is changing hands: try again"),
             HubError::Store(error) => error.into(),
-            HubError::NoProvider(name) => {
-                Self::invalid(format!("no provider is called `{name}`: see GET /v1/providers"))
-            }
+            HubError::NoProvider(name) => Self::invalid(format!(
+                "no provider is called `{name}`: see GET /v1/providers"
+            )),
             HubError::BadSpec(error) => Self::internal(error),
         }
     }
@@ -167,9 +167,11 @@ impl From<ProviderError> for Problem {
     fn from(error: ProviderError) -> Self {
         match &error {
             ProviderError::NotFound { .. } => Self::not_found("sandbox or file in it"),
-            ProviderError::Unsupported(_) => {
-                Self::new(StatusCode::NOT_IMPLEMENTED, "unsupported", error.to_string())
-            }
+            ProviderError::Unsupported(_) => Self::new(
+                StatusCode::NOT_IMPLEMENTED,
+                "unsupported",
+                error.to_string(),
+            ),
             ProviderError::Refused { .. } => Self::conflict("provider-refused", error.to_string()),
             ProviderError::Throttled { .. } => Self::throttled(5, error.to_string()),
             ProviderError::Unavailable { .. } => Self::unavailable(error.to_string()),

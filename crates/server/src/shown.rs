@@ -37,7 +37,12 @@ pub(crate) fn session(record: &Record, address: &Address) -> Answer<v1::Session>
         },
         channel: record.channel.as_str().to_owned(),
         provider: record.provider.clone(),
-        agent: spec.boot.agent.agent.clone().unwrap_or("opencode".to_owned()),
+        agent: spec
+            .boot
+            .agent
+            .agent
+            .clone()
+            .unwrap_or("opencode".to_owned()),
         model: spec.boot.agent.model.clone(),
         repos: repos(&spec),
         origin: Some(origin(&lifecycle, &spec).to_owned()),
@@ -196,7 +201,12 @@ pub(crate) fn prompt(prompt: &Prompt) -> Answer<v1::Prompt> {
 
 pub(crate) fn message(message: Message) -> v1::Message {
     let (done_at, reason, error, usage) = match message.done {
-        Some(done) => (Some(time(done.at)), Some(done.reason), done.error, done.usage),
+        Some(done) => (
+            Some(time(done.at)),
+            Some(done.reason),
+            done.error,
+            done.usage,
+        ),
         None => (None, None, None, None),
     };
     let parts = message.parts.into_iter().map(|part| v1::MessagePart {

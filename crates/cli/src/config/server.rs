@@ -97,11 +97,13 @@ impl Server {
         })?;
         let url = server.url.filter(|url| !url.is_empty());
         let url = url.unwrap_or_else(|| format!("http://nacre.localhost:{}", listen.port()));
-        let (scheme, authority) = split(&url).ok_or_else(|| {
-            bad("server.url", "write https://nacre.example, without a path")
-        })?;
+        let (scheme, authority) = split(&url)
+            .ok_or_else(|| bad("server.url", "write https://nacre.example, without a path"))?;
         if !is_domain(&preview.domain) {
-            return Err(bad("preview.domain", "write preview.example, without a port"));
+            return Err(bad(
+                "preview.domain",
+                "write preview.example, without a port",
+            ));
         }
         let mut hosts = server.hosts;
         hosts.push(listen.to_string());

@@ -146,7 +146,10 @@ async fn sign_out(State(app): State<App>, headers: HeaderMap) -> Answer<Response
 }
 
 async fn issue(app: &App, login: Login) -> Answer<v1::Login> {
-    let role = app.store().find_role(login.organisation, login.user).await?;
+    let role = app
+        .store()
+        .find_role(login.organisation, login.user)
+        .await?;
     let role = role.ok_or_else(Problem::unauthorised)?;
     let now = app.now();
     let seconds = u64::try_from(now.as_second()).unwrap_or(0);

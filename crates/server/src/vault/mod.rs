@@ -26,7 +26,7 @@ use wire::keys::{Key, Purpose};
 
 pub use file::FileError;
 pub use rotate::{Resealed, RotateError};
-pub use seal::{OpenError, SealError};
+pub use seal::{LARGEST, OpenError, SealError};
 
 use ring::Ring;
 
@@ -43,13 +43,12 @@ impl Vault {
     pub fn open(home: &Utf8Path, now: Timestamp) -> Result<Self, FileError> {
         let path = file::prepare(home)?;
         let _alone = file::lock(&path)?;
-        let ring = match file::read(&path)? {
-            Some(ring) => ring,
-            None => {
-                let ring = Ring::new(now).map_err(|source| FileError::of(&path, source))?;
-                file::write(&path, &ring)?;
-                ring
-            }
+        let ring = if let Some(ring) = file::read(&path)? {
+            ring
+        } else {
+            let ring = Ring::new(now).map_err(|source| FileError::of(&path, source))?;
+            file::write(&path, &ring)?;
+            ring
         };
         Ok(Self {
             path,

@@ -121,8 +121,8 @@ impl Ring {
 
 impl SealingKey {
     pub(super) fn new(now: Timestamp) -> io::Result<Self> {
-        let name = random()?;
-        let id = name.iter().take(6).map(|byte| format!("{byte:02x}"));
+        let name = random::<6>()?;
+        let id = name.iter().map(|byte| format!("{byte:02x}"));
         Ok(Self {
             id: format!("k{}", id.collect::<String>()),
             bytes: random()?,

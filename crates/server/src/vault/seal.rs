@@ -8,7 +8,7 @@ use zeroize::Zeroize as _;
 
 use super::ring::{SealingKey, random};
 
-/// What fits a row with its tag.
+/// The largest value: what fits a row with its tag.
 pub const LARGEST: usize = store::limits::SECRET - 16;
 
 #[derive(Debug, thiserror::Error)]

@@ -146,7 +146,7 @@ fn a_value_moved_to_another_row_does_not_open() {
     let scope = Scope::Repository("https://host/a/b".to_owned());
     let secret = sealed(&vault, scope, "KEY", CANARY);
     assert_eq!(vault.open_secret(&secret), Ok(Secret::new(CANARY)));
-    let moves: [fn(&mut SealedSecret); 6] = [
+    let changes: [fn(&mut SealedSecret); 6] = [
         |secret| secret.about.organisation = Id::new(&SystemClock),
         |secret| secret.about.scope = Scope::Organisation,
         |secret| secret.about.scope = Scope::Git("https://host/a/b".to_owned()),
@@ -158,7 +158,7 @@ fn a_value_moved_to_another_row_does_not_open() {
             secret.about.name = "EY".to_owned();
         },
     ];
-    for change in moves {
+    for change in changes {
         let mut moved = secret.clone();
         change(&mut moved);
         let refused = vault.open_secret(&moved).unwrap_err();

@@ -43,7 +43,8 @@ const CHECKSUM: usize = 6;
 
 /// A new one.
 pub fn make(kind: Kind) -> io::Result<Secret> {
-    Ok(spell(kind, &random()?))
+    let bytes = random::<32>()?;
+    Ok(spell(kind, &bytes))
 }
 
 fn spell(kind: Kind, bytes: &[u8; 32]) -> Secret {

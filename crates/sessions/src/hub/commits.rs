@@ -53,7 +53,10 @@ pub(super) struct Taken {
 
 #[derive(Debug)]
 pub(super) enum Say {
-    Prompt { id: String, to: Destination },
+    Prompt {
+        id: String,
+        to: Destination,
+    },
     Frame(FromHub),
     /// What a tool inside asks is carried out, and answered when that is done.
     Answer(Box<Asked>),

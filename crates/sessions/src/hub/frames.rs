@@ -11,9 +11,7 @@ use store::frames::Frame;
 use store::prompts::Destination;
 use store::transcript::OpenMessage;
 use store::{NewEvent, Write};
-use wire::link::{
-    AgentStatus, ErrorFrame, FromHub, FromRunner, PartContent, Reason, RunnerFrame,
-};
+use wire::link::{AgentStatus, ErrorFrame, FromHub, FromRunner, PartContent, Reason, RunnerFrame};
 
 use super::commits::{Say, Taken, Then};
 use super::talk::ARE_YOU_THERE;

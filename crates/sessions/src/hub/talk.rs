@@ -167,7 +167,9 @@ impl Hub {
         let (said, words) = mpsc::channel(WORDS);
         let mut attending = vec![self.attendance(place, said)];
         attending.extend(self.doors(place));
-        let attending = attending.into_iter().map(|one| self.shared.tasks.spawn(one));
+        let attending = attending
+            .into_iter()
+            .map(|one| self.shared.tasks.spawn(one));
         self.link = Some(Link {
             place,
             words,
@@ -209,11 +211,7 @@ impl Hub {
     }
 
     /// Whoever speaks for the agent in that sandbox, in the way that leads there.
-    fn attendance(
-        &self,
-        place: Place,
-        said: mpsc::Sender<Word>,
-    ) -> Attendance {
+    fn attendance(&self, place: Place, said: mpsc::Sender<Word>) -> Attendance {
         let settings = &self.shared.settings;
         let provider = Arc::clone(&self.hand.provider);
         let clock = Arc::clone(&self.shared.clock);

@@ -36,11 +36,10 @@ impl Lock {
             .mode(0o600)
             .open(&path)?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(CommandError::new(
-                Kind::Refused,
-                format!("another nacre serves {home}"),
-            )
-            .hint("use that one, or name another home by NACRE_HOME"));
+            return Err(
+                CommandError::new(Kind::Refused, format!("another nacre serves {home}"))
+                    .hint("use that one, or name another home by NACRE_HOME"),
+            );
         }
         Ok(Self {
             _file: file,
@@ -81,7 +80,8 @@ pub(super) async fn first_owner(
     tx.commit().await?;
     // Founded now, or by one that was killed before it had kept the token.
     let owner = store.find_user_by_email(OWNER).await?;
-    let owner = owner.context("the database has owners of another server: bring its token along")?;
+    let owner =
+        owner.context("the database has owners of another server: bring its token along")?;
     let organisations = store.organisations_of(owner.id, 1).await?;
     let (organisation, _) = organisations.first().context("the owner owns nothing")?;
     let token = tokens::make(TokenKind::Token)?;

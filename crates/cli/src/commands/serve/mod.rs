@@ -102,8 +102,11 @@ impl Running {
         });
         let listen = config.server.listen;
         let listener = TcpListener::bind(listen).await.map_err(|error| {
-            CommandError::new(Kind::Unavailable, format!("cannot listen on {listen}: {error}"))
-                .hint("another nacre may be up; `server.listen` chooses another port")
+            CommandError::new(
+                Kind::Unavailable,
+                format!("cannot listen on {listen}: {error}"),
+            )
+            .hint("another nacre may be up; `server.listen` chooses another port")
         })?;
         let address = address_of(&config.server);
         let front = Front::new(Parts {
@@ -161,7 +164,10 @@ impl Running {
         self.sessions.shut_down().await;
         self.tasks.close();
         let _ = tokio::time::timeout(FAREWELL, self.tasks.wait()).await;
-        self.store.close().await.context("the database was not closed")?;
+        self.store
+            .close()
+            .await
+            .context("the database was not closed")?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -210,7 +210,9 @@ fn read_repo(repo: v1::NewRepo) -> Answer<Repo> {
     }
     let path = repo.path.as_deref().unwrap_or("x");
     if path.starts_with('/') || path.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err(Problem::invalid("`path` of a repository is below the workspace"));
+        return Err(Problem::invalid(
+            "`path` of a repository is below the workspace",
+        ));
     }
     Ok(Repo {
         url,
@@ -229,7 +231,8 @@ fn is_address(url: &str) -> bool {
     let Some((host, path)) = rest.and_then(|rest| rest.split_once('/')) else {
         return false;
     };
-    let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '\\' | '"' | '<' | '>' | '#' | '?');
+    let is_plain =
+        |c: char| c.is_ascii_graphic() && !matches!(c, '\\' | '"' | '<' | '>' | '#' | '?');
     url.len() <= LONGEST_URL
         && !host.is_empty()
         && !host.contains('@')
@@ -260,7 +263,11 @@ mod tests {
 
     #[test]
     fn addresses_of_repositories() {
-        for good in ["https://git.example/a/b", "https://git.example/a/b.git", "http://127.0.0.1:8080/r"] {
+        for good in [
+            "https://git.example/a/b",
+            "https://git.example/a/b.git",
+            "http://127.0.0.1:8080/r",
+        ] {
             assert!(is_address(good), "{good}");
         }
         for bad in [

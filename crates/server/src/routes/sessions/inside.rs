@@ -58,7 +58,11 @@ async fn exec(
     }
     let is_odd = |text: &String| text.contains('\0');
     if request.argv.iter().any(is_odd)
-        || request.env.iter().any(|(key, value)| is_odd(key) || is_odd(value)) {
+        || request
+            .env
+            .iter()
+            .any(|(key, value)| is_odd(key) || is_odd(value))
+    {
         return Err(Problem::invalid("arguments and values have no zero bytes"));
     }
     let timeout = request.timeout_ms.map_or(PATIENCE, Duration::from_millis);
@@ -143,7 +147,9 @@ async fn read_file(
     let answer = inside.ask(Method::GET, &path, Body::empty()).await?;
     if !answer.status().is_success() {
         let body = inside.read(Method::GET, &path, Body::empty()).await;
-        return Err(body.err().unwrap_or_else(|| refusal(StatusCode::BAD_GATEWAY, b"")));
+        return Err(body
+            .err()
+            .unwrap_or_else(|| refusal(StatusCode::BAD_GATEWAY, b"")));
     }
     // It is shown by no browser as anything but bytes.
     let kind = [
@@ -269,7 +275,10 @@ async fn act_on_service(
     }
     let hub = app.hub(&caller, &id).await?;
     let inside = Inside::of(&app, &hub).await?;
-    let path = format!("/api/services/{}/{action}", encode(&name).replace('/', "%2F"));
+    let path = format!(
+        "/api/services/{}/{action}",
+        encode(&name).replace('/', "%2F")
+    );
     let answer = inside.json(Method::POST, &path, Body::empty()).await?;
     let body = json!({ "service": name, "action": action });
     app.audit(&caller, "session.service", Some(hub.session()), body)

@@ -2,8 +2,8 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use model::session::{Lifecycle, PauseReason, State as At, StopReason};
 use model::Origin;
+use model::session::{Lifecycle, PauseReason, State as At, StopReason};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa_axum::router::OpenApiRouter;

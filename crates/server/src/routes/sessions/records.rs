@@ -53,9 +53,7 @@ async fn list(
 ) -> Answer<Json<v1::Page<v1::Session>>> {
     let limit = wanted.limit.unwrap_or(PAGE);
     if limit == 0 || limit > LONGEST_PAGE {
-        return Err(Problem::invalid(format!(
-            "`limit` is 1 to {LONGEST_PAGE}"
-        )));
+        return Err(Problem::invalid(format!("`limit` is 1 to {LONGEST_PAGE}")));
     }
     let before = wanted.cursor.map(|cursor| cursor.parse());
     let before = before
