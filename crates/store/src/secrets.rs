@@ -1,5 +1,7 @@
 //! Secrets, as they are kept: sealed. Nothing here can open one.
 
+mod scope;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -12,51 +14,7 @@ use crate::limits::{self, within};
 use crate::tx::Reader;
 use crate::{Error, Result, Store, Tx};
 
-/// For whom a secret is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Scope {
-    Organisation,
-    /// By its address.
-    Repository(String),
-    Session(Id<Session>),
-    /// A model provider's key, by the provider's name.
-    Model(String),
-    /// A git token, by host or repository.
-    Git(String),
-}
-
-impl Scope {
-    /// The word for it.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Organisation => "organisation",
-            Self::Repository(_) => "repository",
-            Self::Session(_) => "session",
-            Self::Model(_) => "model",
-            Self::Git(_) => "git",
-        }
-    }
-
-    /// Which of them; empty for the organisation.
-    pub fn target(&self) -> String {
-        match self {
-            Self::Organisation => String::new(),
-            Self::Session(session) => session.to_string(),
-            Self::Repository(name) | Self::Model(name) | Self::Git(name) => name.clone(),
-        }
-    }
-
-    fn read(kind: &str, target: String) -> Result<Self> {
-        Ok(match kind {
-            "organisation" => Self::Organisation,
-            "repository" => Self::Repository(target),
-            "session" => Self::Session(id(&target)?),
-            "model" => Self::Model(target),
-            "git" => Self::Git(target),
-            _ => return Err(Error::unreadable("scope of a secret", kind)),
-        })
-    }
-}
+pub use scope::Scope;
 
 /// What is known of a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,11 +60,21 @@ pub struct NewSecret {
     pub at: Timestamp,
 }
 
+macro_rules! about {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, organisation_id, scope, scope_id, name, created_at, updated_at
+             FROM secrets ",
+            $rest
+        )
+    };
+}
+
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT id, organisation_id, scope, scope_id, name, key_id, nonce, ciphertext,
-                created_at, updated_at
+            "SELECT id, organisation_id, scope, scope_id, name, created_at, updated_at, key_id,
+                nonce, ciphertext
              FROM secrets ",
             $rest
         )
@@ -233,15 +201,14 @@ impl Store {
         organisation: Id<Organisation>,
         secret: Id<Sealed>,
     ) -> Result<Option<SecretRecord>> {
-        let sql = select!("WHERE id = $1 AND organisation_id = $2");
+        let sql = about!("WHERE id = $1 AND organisation_id = $2");
         let mut reader = Reader::acquire(&self.database).await?;
-        let row: Option<Row> = on!(&mut reader.connection(), c => sqlx::query_as(sql)
+        let row: Option<AboutRow> = on!(&mut reader.connection(), c => sqlx::query_as(sql)
             .bind(secret.to_string())
             .bind(organisation.to_string())
             .fetch_optional(c)
             .await)?;
-        let found = row.map(Row::into_secret).transpose()?;
-        Ok(found.map(|secret| secret.about))
+        row.map(AboutRow::into_record).transpose()
     }
 
     /// Without their values; those after one, to go on.
@@ -251,16 +218,15 @@ impl Store {
         after: Option<Id<Sealed>>,
         limit: u32,
     ) -> Result<Vec<SecretRecord>> {
-        let sql = select!("WHERE organisation_id = $1 AND id > $2 ORDER BY id LIMIT $3");
+        let sql = about!("WHERE organisation_id = $1 AND id > $2 ORDER BY id LIMIT $3");
         let mut reader = Reader::acquire(&self.database).await?;
-        let rows: Vec<Row> = on!(&mut reader.connection(), c => sqlx::query_as(sql)
+        let rows: Vec<AboutRow> = on!(&mut reader.connection(), c => sqlx::query_as(sql)
             .bind(organisation.to_string())
             .bind(after.map_or(String::new(), |id| id.to_string()))
             .bind(limits::page(limit))
             .fetch_all(c)
             .await)?;
-        let about = |row: Row| row.into_secret().map(|secret| secret.about);
-        rows.into_iter().map(about).collect()
+        rows.into_iter().map(AboutRow::into_record).collect()
     }
 
     /// One with its value, for whoever has its key.
@@ -270,8 +236,17 @@ impl Store {
         scope: &Scope,
         name: &str,
     ) -> Result<Option<SealedSecret>> {
-        let found = self.open_scope(organisation, scope).await?;
-        Ok(found.into_iter().find(|secret| secret.about.name == name))
+        let sql =
+            select!("WHERE organisation_id = $1 AND scope = $2 AND scope_id = $3 AND name = $4");
+        let mut reader = Reader::acquire(&self.database).await?;
+        let row: Option<Row> = on!(&mut reader.connection(), c => sqlx::query_as(sql)
+            .bind(organisation.to_string())
+            .bind(scope.kind())
+            .bind(scope.target())
+            .bind(name)
+            .fetch_optional(c)
+            .await)?;
+        row.map(Row::into_secret).transpose()
     }
 
     /// All of one scope with their values, by name.
@@ -340,31 +315,43 @@ impl Store {
 }
 
 #[derive(FromRow)]
-struct Row {
+struct AboutRow {
     id: String,
     organisation_id: String,
     scope: String,
     scope_id: String,
     name: String,
+    created_at: i64,
+    updated_at: i64,
+}
+
+impl AboutRow {
+    fn into_record(self) -> Result<SecretRecord> {
+        Ok(SecretRecord {
+            id: id(&self.id)?,
+            organisation: id(&self.organisation_id)?,
+            scope: Scope::read(&self.scope, self.scope_id)?,
+            name: self.name,
+            created_at: time(self.created_at)?,
+            updated_at: time(self.updated_at)?,
+        })
+    }
+}
+
+#[derive(FromRow)]
+struct Row {
+    #[sqlx(flatten)]
+    about: AboutRow,
     key_id: String,
     nonce: Vec<u8>,
     ciphertext: Vec<u8>,
-    created_at: i64,
-    updated_at: i64,
 }
 
 impl Row {
     fn into_secret(self) -> Result<SealedSecret> {
         let nonce = self.nonce.try_into();
         Ok(SealedSecret {
-            about: SecretRecord {
-                id: id(&self.id)?,
-                organisation: id(&self.organisation_id)?,
-                scope: Scope::read(&self.scope, self.scope_id)?,
-                name: self.name,
-                created_at: time(self.created_at)?,
-                updated_at: time(self.updated_at)?,
-            },
+            about: self.about.into_record()?,
             value: SealedValue {
                 key_id: self.key_id,
                 nonce: nonce.map_err(|_| Error::unreadable("nonce", "its length is wrong"))?,
