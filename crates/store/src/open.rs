@@ -163,6 +163,9 @@ impl From<sqlx::Error> for FileError {
     }
 }
 
+/// For a connection of our own, which on a busy machine takes its time to be made.
+const ACQUIRE: Duration = Duration::from_secs(5);
+
 async fn open_file(path: &Utf8Path, config: &Config) -> Result<Database, FileError> {
     let options = SqliteConnectOptions::new()
         .filename(path)
@@ -174,11 +177,14 @@ async fn open_file(path: &Utf8Path, config: &Config) -> Result<Database, FileErr
             Durability::Machine => SqliteSynchronous::Full,
         })
         // Only should nobody move anything for long.
-        .pragma("wal_autocheckpoint", "50000")
+        .pragma("wal_autocheckpoint", "200000")
+        // What a busy time made of the log is given back.
+        .pragma("journal_size_limit", "67108864")
         .busy_timeout(config.busy_timeout);
     let pool = || {
         SqlitePoolOptions::new()
-            .acquire_timeout(config.busy_timeout)
+            // Ours alone: how long another process may write has nothing to do with it.
+            .acquire_timeout(config.busy_timeout.max(ACQUIRE))
             .test_before_acquire(false)
             .idle_timeout(None)
             .max_lifetime(None)
@@ -261,21 +267,59 @@ fn explain(path: &Utf8Path, config: &Config, error: FileError) -> OpenError {
 }
 
 /// Moves what was committed into SQLite's file, again and again, beside whoever writes.
+///
+/// Whoever commits while the disk is waited for waits with it, so it is done when nobody commits;
+/// where somebody always does, rarely.
 pub(crate) async fn keep_moving(database: std::sync::Arc<Database>, stop: CancellationToken) {
-    const EVERY: Duration = Duration::from_millis(500);
+    const LOOK: Duration = Duration::from_millis(500);
     let Database::Sqlite { mover, .. } = &*database else {
         return;
     };
+    let (mut before, mut moved_at) = (0, Instant::now());
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = sleep(EVERY) => {}
+            () = sleep(LOOK) => {}
         }
-        let moved = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(mover);
+        let moved = async {
+            let log = look(mover).await?;
+            let is_quiet = log.pages == before;
+            before = log.pages;
+            if is_due(&log, is_quiet, moved_at.elapsed()) {
+                sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")
+                    .execute(mover)
+                    .await?;
+                moved_at = Instant::now();
+            }
+            Ok::<(), sqlx::Error>(())
+        };
         if let Err(error) = moved.await {
             tracing::warn!(%error, "what was written stays in the log beside the database");
         }
     }
+}
+
+/// What is in the log beside the file, in pages.
+#[derive(Debug, Clone, Copy)]
+struct Log {
+    pages: i64,
+    /// Those that are in the file already.
+    moved: i64,
+}
+
+async fn look(mover: &SqlitePool) -> Result<Log, sqlx::Error> {
+    let (_, pages, moved): (i64, i64, i64) = sqlx::query_as("PRAGMA wal_checkpoint(NOOP)")
+        .fetch_one(mover)
+        .await?;
+    Ok(Log { pages, moved })
+}
+
+fn is_due(log: &Log, is_quiet: bool, since_the_last: Duration) -> bool {
+    const RARELY: Duration = Duration::from_secs(10);
+    /// 400 MB.
+    const PAGES: i64 = 100_000;
+    let left = log.pages - log.moved;
+    left > 0 && (is_quiet || left >= PAGES || since_the_last >= RARELY)
 }
 
 /// After this the file of SQLite is whole without the one beside it.
@@ -299,4 +343,32 @@ pub(crate) async fn close(database: &Database) -> crate::Result<()> {
         Database::Postgres(pool) => pool.close().await,
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_moved_when_nobody_writes_and_rarely_while_somebody_does() {
+        let soon = Duration::from_millis(500);
+        let late = Duration::from_secs(10);
+        let some = Log {
+            pages: 20,
+            moved: 10,
+        };
+        assert!(is_due(&some, true, soon));
+        assert!(!is_due(&some, false, soon));
+        assert!(is_due(&some, false, late));
+        let much = Log {
+            pages: 200_000,
+            moved: 0,
+        };
+        assert!(is_due(&much, false, soon));
+        let nothing = Log {
+            pages: 20,
+            moved: 20,
+        };
+        assert!(!is_due(&nothing, true, late));
+    }
 }
