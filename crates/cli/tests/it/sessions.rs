@@ -19,6 +19,9 @@ use tokio::task::JoinSet;
 use crate::based::Based;
 use crate::story::{MODEL_PORT, boot};
 
+/// A start of the agent on a busy machine, and its answer.
+const ANSWER: Duration = Duration::from_mins(3);
+
 struct World {
     local: Local,
     store: Store,
@@ -89,6 +92,14 @@ impl World {
             body: serde_json::to_string(&Ask::new(content)).unwrap(),
         };
         self.session.prompt(prompt).await.unwrap();
+        let ended = tokio::time::timeout(ANSWER, self.is_over(id)).await;
+        match ended {
+            Ok(status) => status,
+            Err(_) => panic!("{id} has no end: {}", self.what_was_told().await),
+        }
+    }
+
+    async fn is_over(&self, id: &str) -> Status {
         loop {
             let found = self.store.find_prompt(self.session.session(), id).await;
             let status = found.unwrap().unwrap().status;
@@ -100,6 +111,12 @@ impl World {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    async fn what_was_told(&self) -> String {
+        let session = self.session.session();
+        let told = self.store.events_after(session, 0, 500).await.unwrap();
+        format!("{:?}, {told:?}", self.session.seen().borrow())
     }
 
     async fn last_answer(&self) -> String {
