@@ -34,7 +34,7 @@ pub(crate) struct Book {
     pub(crate) used: Mutex<Vec<(Visitor, Used)>>,
     pub(crate) limited: Mutex<Option<Limited>>,
     pub(crate) has_no_key: bool,
-    told: Notify,
+    pub(crate) told: Notify,
 }
 
 #[async_trait]
