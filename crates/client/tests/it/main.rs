@@ -1,0 +1,6 @@
+mod fold;
+mod follow;
+mod http;
+mod server;
+mod vectors;
+mod world;
