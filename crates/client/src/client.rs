@@ -175,6 +175,13 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_is_printed_keeps_its_token() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::new("http://h", Bearer::new("nac_very_secret")).unwrap();
+        assert!(!format!("{client:?}").contains("secret"));
+    }
+
+    #[test]
     fn a_name_cannot_lead_elsewhere() {
         let client = client("http://h/below/").unwrap();
         let at = |id: &str| client.at(&["v1", "sessions", id]);

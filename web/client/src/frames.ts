@@ -117,7 +117,16 @@ export type Event =
   | { type: "permission_closed"; id: string; outcome: Outcome }
   | { type: "model_switched"; prompt_id: string; channel: string; from: string; to: string; reason: string }
   | { type: "preview_url"; url?: string | null }
-  | { type: "error"; code: string; message: string; prompt_id?: string; frame?: string };
+  /** About a command: `frame` is its type, and `id` or `request_id` its own. */
+  | {
+      type: "error";
+      code: string;
+      message: string;
+      prompt_id?: string;
+      frame?: string;
+      id?: string;
+      request_id?: string;
+    };
 
 /** What is committed has a number; what is said in passing has none. */
 export type Numbered = Event & { seq?: number };

@@ -76,7 +76,8 @@ function isSettled(waiting: Command, frame: Frame): boolean {
       if (isInitFrame(frame)) return frame.messages.some((message) => message.prompt_id === waiting.id);
       return (
         (told.type === "prompt" && told["id"] === waiting.id) ||
-        (told.type === "error" && told["prompt_id"] === waiting.id)
+        (told.type === "error" && told["prompt_id"] === waiting.id) ||
+        isRefused(told, "prompt", waiting.id)
       );
     case "answer":
       if (isInitFrame(frame)) {
@@ -84,7 +85,8 @@ function isSettled(waiting: Command, frame: Frame): boolean {
       }
       return (
         (told.type === "question_closed" && told["question_id"] === waiting.question_id) ||
-        (told.type === "error" && told["frame"] === "answer")
+        // An answer is not named there.
+        isRefused(told, "answer", undefined)
       );
     case "permission":
       if (isInitFrame(frame)) {
@@ -92,9 +94,14 @@ function isSettled(waiting: Command, frame: Frame): boolean {
       }
       return (
         (told.type === "permission_closed" && told["id"] === waiting.id) ||
-        (told.type === "error" && told["frame"] === "permission")
+        isRefused(told, "permission", waiting.id)
       );
     default:
       return true;
   }
+}
+
+/** What the server will not do is not insisted on. It says of what it speaks by `frame` and `id`. */
+function isRefused(told: Record<string, unknown>, kind: string, id: string | null | undefined): boolean {
+  return told["type"] === "error" && told["frame"] === kind && told["id"] === id;
 }

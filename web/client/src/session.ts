@@ -48,6 +48,9 @@ const PACE: Pace = {
   waitsMs: [0, 1000, 2000, 5000, 10_000, 30_000],
 };
 
+/** Who just woke up wants to know soon whether the line is still there. */
+const NUDGED_MS = 5000;
+
 export interface SessionOptions {
   /** The number of the last frame that is known. Without it, an `init` comes first. */
   since?: number;
@@ -126,6 +129,7 @@ export class Session {
     if (this.#isClosed) return;
     if (this.#isOpen) {
       this.#say({ type: "ping" });
+      this.#after(Math.min(NUDGED_MS, this.#pace.deadAfterMs), () => this.#lost("the line is silent"));
     } else if (this.#socket === null) {
       void this.#connect();
     }

@@ -110,10 +110,6 @@ export class Transcript {
 
   #hear(event: Event, seq: number): void {
     switch (event.type) {
-      case "status":
-        if (typeof event.status !== "string") return;
-        this.status = { status: event.status, message: event.message ?? null, phase: event.phase ?? null };
-        return;
       case "title":
         if (typeof event.title === "string") this.title = event.title;
         return;
@@ -164,9 +160,14 @@ export class Transcript {
     }
   }
 
-  /** What is only said in passing. */
+  /** What may be said in passing. */
   #overhear(event: Event): void {
     switch (event.type) {
+      // Without a number it answers `get_status`.
+      case "status":
+        if (typeof event.status !== "string") return;
+        this.status = { status: event.status, message: event.message ?? null, phase: event.phase ?? null };
+        return;
       case "presence":
         if (Array.isArray(event.watchers)) this.watchers = event.watchers;
         return;

@@ -23,6 +23,12 @@ for (const file of readdirSync(VECTORS).sort()) {
       }
       const told = { ...JSON.parse(JSON.stringify(transcript)), usage: transcript.usage() };
       assert.deepEqual(told, expected);
+      for (const value of frames) {
+        const frame = readFrame(JSON.stringify(value));
+        if (frame && frame.type !== "init" && frame.seq !== undefined) transcript.apply(frame);
+      }
+      const again = { ...JSON.parse(JSON.stringify(transcript)), usage: transcript.usage() };
+      assert.deepEqual(again, expected, "told again, numbered frames change nothing");
     });
   }
 }

@@ -10,7 +10,7 @@ use wire::v1::FromClient;
 use super::dial::{Socket, dial};
 use super::line::{Line, Next};
 use super::outbox::Outbox;
-use super::pace::Tries;
+use super::pace::{Pulse, Silence, Tries};
 use super::{FollowOptions, Pace, Update};
 use crate::call::shown;
 use crate::{Client, ClientError, Frame};
@@ -114,35 +114,32 @@ impl Drive {
     async fn talk(&mut self, mut socket: Socket) -> Result<ClientError, Unread> {
         let updates = self.updates.clone();
         let mut untold = Some(Update::Online);
-        let mut heard = Instant::now();
-        let mut is_asked = false;
+        let mut pulse = Pulse::at(Instant::now());
         for command in self.outbox.waiting() {
             if let Err(error) = say(&mut socket, command, &self.url).await {
                 return Ok(error);
             }
         }
         loop {
-            let patience = if is_asked {
-                self.pace.dead_after
-            } else {
-                self.pace.ping_after
-            };
             tokio::select! {
                 room = updates.reserve(), if untold.is_some() => {
                     if let Some(update) = untold.take() {
                         room.map_err(|_| Unread)?.send(update);
                     }
                     // Silence counts from when the line is read again.
-                    heard = Instant::now();
+                    pulse = Pulse::at(Instant::now());
                 }
                 message = socket.next(), if untold.is_none() => {
-                    (heard, is_asked) = (Instant::now(), false);
+                    pulse = Pulse::at(Instant::now());
                     match self.hear(message) {
                         Ok(frame) => untold = frame.map(Update::Frame),
                         Err(error) => return Ok(error),
                     }
                 }
                 Some(order) = self.orders.recv() => {
+                    if matches!(order, Order::Reconnect) {
+                        pulse.nudge(Instant::now(), &self.pace);
+                    }
                     if let Err(error) = self.obey(&mut socket, order).await {
                         // What was heard counts as given.
                         if let Some(update) = untold.take() {
@@ -151,11 +148,10 @@ impl Drive {
                         return Ok(error);
                     }
                 }
-                () = sleep_until(heard + patience), if untold.is_none() => {
-                    if is_asked {
+                () = sleep_until(pulse.due(&self.pace)), if untold.is_none() => {
+                    if pulse.is_due(&self.pace) == Silence::Dead {
                         return Ok(self.silent());
                     }
-                    is_asked = true;
                     if let Err(error) = say(&mut socket, &FromClient::Ping, &self.url).await {
                         return Ok(error);
                     }
@@ -197,7 +193,7 @@ impl Drive {
 
     async fn obey(&mut self, socket: &mut Socket, order: Order) -> Result<(), ClientError> {
         let (command, reply) = match order {
-            // It is asked at once whether it lives; a dead line shows soon.
+            // A dead line shows soon.
             Order::Reconnect => return say(socket, &FromClient::Ping, &self.url).await,
             Order::Say { command, reply } => (command, reply),
         };

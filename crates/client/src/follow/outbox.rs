@@ -1,5 +1,7 @@
 use std::collections::VecDeque;
 
+use serde_json::Value;
+use wire::link::ErrorFrame;
 use wire::v1::{Event, FromClient, Init};
 
 use crate::{Body, ClientError, Frame};
@@ -52,22 +54,27 @@ impl Outbox {
                 Event::PermissionClosed { id, .. } => self.waiting.retain(
                     |waiting| !matches!(waiting, FromClient::Permission { id: of, .. } if of == id),
                 ),
-                Event::Error(error) => {
-                    if let Some(id) = &error.prompt_id {
-                        self.prompt_is_known(id);
-                    }
-                    // Refused without a name: none of its kind is insisted on.
-                    self.waiting.retain(|waiting| match waiting {
-                        FromClient::Answer { .. } => error.frame.as_deref() != Some("answer"),
-                        FromClient::Permission { .. } => {
-                            error.frame.as_deref() != Some("permission")
-                        }
-                        _ => true,
-                    });
-                }
+                Event::Error(error) => self.settle_refused(error, &frame.value()),
                 _ => {}
             },
         }
+    }
+
+    /// What the server will not do is not insisted on. It says of what it speaks by `frame` and `id`.
+    fn settle_refused(&mut self, error: &ErrorFrame, whole: &Value) {
+        if let Some(id) = &error.prompt_id {
+            self.prompt_is_known(id);
+        }
+        let is_of = |kind: &str| error.frame.as_deref() == Some(kind);
+        self.waiting.retain(|waiting| match waiting {
+            FromClient::Prompt(prompt) => {
+                !is_of("prompt") || prompt.id.as_deref() != whole["id"].as_str()
+            }
+            FromClient::Permission { id, .. } => !is_of("permission") || whole["id"] != **id,
+            // An answer is not named there.
+            FromClient::Answer { .. } => !is_of("answer"),
+            _ => true,
+        });
     }
 
     fn settle_all(&mut self, init: &Init) {
@@ -142,6 +149,18 @@ mod tests {
             r#"{"seq":2,"type":"prompt","id":"a","status":"queued"}"#,
         ));
         assert_eq!(outbox.waiting().count(), 0);
+    }
+
+    #[test]
+    fn a_prompt_that_was_refused_is_not_insisted_on() {
+        let mut outbox = Outbox::default();
+        outbox.keep(&prompt("a")).unwrap();
+        outbox.keep(&prompt("b")).unwrap();
+        outbox.settle(&told(
+            r#"{"type":"error","code":"stopped","message":"no","frame":"prompt","id":"a"}"#,
+        ));
+        let left: Vec<&FromClient> = outbox.waiting().collect();
+        assert_eq!(left, [&prompt("b")]);
     }
 
     #[test]

@@ -1,5 +1,10 @@
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+/// Who just woke up wants to know soon whether the line is still there.
+const NUDGED: Duration = Duration::from_secs(5);
+
 /// How patient a follow is.
 #[derive(Debug, Clone)]
 pub struct Pace {
@@ -18,6 +23,49 @@ impl Default for Pace {
             dead_after: Duration::from_secs(35),
             waits: [0, 1, 2, 5, 10, 30].map(Duration::from_secs).to_vec(),
         }
+    }
+}
+
+/// Whether the other side lives.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    heard: Instant,
+    /// It was asked, and has until then.
+    asked: Option<Instant>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Silence {
+    Ask,
+    Dead,
+}
+
+impl Pulse {
+    pub(super) fn at(now: Instant) -> Self {
+        Self {
+            heard: now,
+            asked: None,
+        }
+    }
+
+    /// When something is to be done about its silence.
+    pub(super) fn due(&self, pace: &Pace) -> Instant {
+        self.asked.unwrap_or(self.heard + pace.ping_after)
+    }
+
+    /// What is to be done by then.
+    pub(super) fn is_due(&mut self, pace: &Pace) -> Silence {
+        if self.asked.is_some() {
+            return Silence::Dead;
+        }
+        self.asked = Some(self.heard + pace.dead_after);
+        Silence::Ask
+    }
+
+    /// It is asked out of turn.
+    pub(super) fn nudge(&mut self, now: Instant, pace: &Pace) {
+        let soon = now + NUDGED.min(pace.dead_after);
+        self.asked = Some(self.asked.map_or(soon, |asked| asked.min(soon)));
     }
 }
 
@@ -44,6 +92,18 @@ impl Tries {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_silent_line_is_asked_first_and_a_nudged_one_has_little_time() {
+        let (pace, now) = (Pace::default(), Instant::now());
+        let mut pulse = Pulse::at(now);
+        assert_eq!(pulse.due(&pace), now + pace.ping_after);
+        assert_eq!(pulse.is_due(&pace), Silence::Ask);
+        assert_eq!(pulse.due(&pace), now + pace.dead_after);
+        pulse.nudge(now, &pace);
+        assert_eq!(pulse.due(&pace), now + NUDGED);
+        assert_eq!(pulse.is_due(&pace), Silence::Dead);
+    }
 
     #[test]
     fn it_comes_back_at_once_and_then_ever_less_often() {

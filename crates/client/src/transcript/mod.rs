@@ -150,17 +150,6 @@ impl Transcript {
 
     fn hear(&mut self, event: &Event, seq: u64, frame: &Frame) {
         match event {
-            Event::Status {
-                status,
-                message,
-                phase,
-            } => {
-                self.status = Some(Standing {
-                    status: *status,
-                    message: message.clone(),
-                    phase: phase.clone(),
-                });
-            }
             Event::Title { title } => self.title = Some(title.clone()),
             Event::Message(opened) => {
                 if self.message(&opened.message_id).is_none() {
@@ -219,9 +208,21 @@ impl Transcript {
         }
     }
 
-    /// What is only said in passing.
+    /// What may be said in passing.
     fn overhear(&mut self, event: &Event) {
         match event {
+            // Without a number it answers `get_status`.
+            Event::Status {
+                status,
+                message,
+                phase,
+            } => {
+                self.status = Some(Standing {
+                    status: *status,
+                    message: message.clone(),
+                    phase: phase.clone(),
+                });
+            }
             Event::Presence { watchers } => self.watchers.clone_from(watchers),
             Event::Part(part) if part.open => {
                 self.with_open(&part.message_id, |held| held.show(part));

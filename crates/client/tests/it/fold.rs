@@ -69,11 +69,6 @@ fn compared(transcript: &Transcript) -> Value {
     let prompts = value["prompts"].as_array_mut().unwrap();
     prompts.retain(|prompt| prompt["status"] != "finished");
     prompts.sort_by_key(|prompt| prompt["id"].to_string());
-    for key in ["title", "status"] {
-        if value[key].is_null() {
-            value[key] = Value::Null;
-        }
-    }
     value
 }
 

@@ -215,8 +215,8 @@ impl World {
 
     /// The number of the last event among the first so many that were told.
     pub(crate) fn seq_at(&self, index: usize) -> u64 {
-        let before = self.told[..index].iter().rev();
-        before.filter_map(|told| told.seq).next().unwrap_or(0)
+        let mut before = self.told[..index].iter().rev();
+        before.find_map(|told| told.seq).unwrap_or(0)
     }
 
     /// What a server says to one who connects when so many were told.
