@@ -32,6 +32,7 @@ const RULES: &[(&str, May)] = &[
     ("nacre-agent", May::Use(&["nacre-model", "nacre-wire?"])),
     ("nacre-relay", May::Use(&[])),
     ("nacre-carrier", May::Use(&["nacre-wire"])),
+    ("nacre-client", May::Use(&["nacre-wire"])),
     (
         "nacre-egress",
         May::Use(&["nacre-model", "nacre-relay", "nacre-wire"]),

@@ -5,6 +5,7 @@
 //! are text here: a client only hands them back.
 
 mod account;
+mod event;
 mod frame;
 mod machine;
 mod message;
@@ -17,6 +18,7 @@ mod snapshot;
 pub use account::{
     Caller, Login, LoginCode, NewOrganisation, NewToken, Organisation, Role, Token, TokenMade, User,
 };
+pub use event::{Event, EventPart, Opened};
 pub use frame::{FromClient, Init, Presence, Runtime, Watcher, numbered};
 pub use machine::{
     Endpoint, EnvValues, ExecAnswer, ExecRequest, FileEntry, FileList, ModelInfo, ModelList,
