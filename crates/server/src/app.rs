@@ -13,7 +13,7 @@ use crate::auth::Caller;
 use crate::problem::{Answer, Problem};
 use crate::rate::Rate;
 use crate::vault::Vault;
-use crate::{Address, Offer};
+use crate::{Address, Offer, Outside};
 
 /// What the front door is made of.
 #[derive(Debug)]
@@ -24,6 +24,7 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     pub address: Address,
     pub offer: Arc<dyn Offer>,
+    pub outside: Arc<Outside>,
     pub vault: Arc<Vault>,
     /// Where files that were sent are kept.
     pub uploads: Utf8PathBuf,

@@ -83,10 +83,6 @@ impl Problem {
             "the server failed; its log says why",
         )
     }
-
-    pub(crate) fn status(&self) -> StatusCode {
-        self.status
-    }
 }
 
 impl IntoResponse for Problem {

@@ -5,6 +5,7 @@ use model::session::{
     ClientStatus, Fault, PauseReason, Place, Refused, Rest, StopReason, SuspendReason,
 };
 use model::{Id, Origin, Session, SnapshotId};
+use store::NewEvent;
 use store::prompts::{NewPrompt, Prompt};
 use store::snapshots::Snapshot as Receipt;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -186,6 +187,12 @@ impl Handle {
     /// To the runner as it is; what comes of it is told.
     pub(crate) async fn say(&self, frame: FromHub) -> Result<(), HubError> {
         self.ask(|reply| Command::Say(frame, reply)).await
+    }
+
+    /// Puts something into the log that all who watch are told: an object with a `type`.
+    pub async fn announce(&self, frame: &serde_json::Value) -> Result<(), HubError> {
+        let event = NewEvent::from_json(frame.to_string())?;
+        self.ask(|reply| Command::Announce(event, reply)).await
     }
 
     /// Gives it another title, and says so.

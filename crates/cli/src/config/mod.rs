@@ -1,6 +1,7 @@
 //! Where every setting comes from: defaults, one TOML file, the environment. Nothing else reads
 //! the environment.
 
+mod doors;
 mod server;
 
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ use provider_local::EgressSettings;
 use provider_local::doctor::Surroundings;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::doors::Models;
+use self::doors::{GitSection, ModelsSection};
 pub(crate) use self::server::Server;
 use self::server::{PreviewSection, ServerSection, SessionsSection};
 use crate::error::CommandError;
@@ -26,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) home: Utf8PathBuf,
     pub(crate) local: provider_local::Config,
     pub(crate) server: Server,
+    pub(crate) models: Models,
+    pub(crate) git: ::doors::git::Config,
     pub(crate) file: Utf8PathBuf,
     pub(crate) settings: Vec<Setting>,
 }
@@ -41,7 +46,9 @@ pub(crate) struct Setting {
 #[serde(deny_unknown_fields)]
 struct Sections {
     egress: EgressSection,
+    git: GitSection,
     local: LocalSection,
+    models: ModelsSection,
     preview: PreviewSection,
     server: ServerSection,
     sessions: SessionsSection,
@@ -131,13 +138,18 @@ pub(crate) fn load() -> Result<Config, CommandError> {
     }
     let Sections {
         egress,
+        git,
         local,
+        models,
         preview,
         server,
         sessions,
     } = sections;
     let server = Server::read(server, preview, sessions, &settings)?;
     let egress = egress.validated(&settings)?;
+    let proxy = egress.upstream.as_ref();
+    let models = models.read(proxy, &settings)?;
+    let git = git.read(proxy, &settings)?;
     let local = provider_local::Config {
         egress,
         ..local.validated(defaults, &settings)?
@@ -146,6 +158,8 @@ pub(crate) fn load() -> Result<Config, CommandError> {
         home,
         local,
         server,
+        models,
+        git,
         file,
         settings,
     })
@@ -168,6 +182,8 @@ impl Sections {
                 ranges: local.ranges,
                 pause_to_disk_after: Span(local.to_disk_after),
             },
+            git: GitSection::usual(),
+            models: ModelsSection::usual(),
             preview: PreviewSection::usual(),
             server: ServerSection::usual(),
             sessions: SessionsSection::usual(),

@@ -50,8 +50,8 @@ fn names(provider: &dyn Provider) -> Vec<String> {
 /// The models that sessions can use.
 #[utoipa::path(get, path = "/v1/models", tag = "models",
     responses((status = 200, body = v1::ModelList), (status = "4XX", body = v1::Problem)))]
-async fn models(State(app): State<App>, _: Caller) -> Json<v1::ModelList> {
+async fn models(State(app): State<App>, caller: Caller) -> Json<v1::ModelList> {
     Json(v1::ModelList {
-        models: app.parts.offer.models(),
+        models: app.parts.outside.models_for(caller.organisation).await,
     })
 }

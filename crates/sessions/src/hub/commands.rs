@@ -76,6 +76,10 @@ impl Hub {
                 self.submit(write, Then::wanted(reply)).await?;
             }
             Command::Withdraw(prompt, reply) => self.withdraw(&prompt, reply).await?,
+            Command::Announce(event, reply) => {
+                let write = Write::new(self.fence, now).event(event);
+                self.submit(write, Then::wanted(reply)).await?;
+            }
             Command::Rename(title, reply) => {
                 let event = json!({ "type": "title", "title": title });
                 let event = NewEvent::from_json(event.to_string())?;

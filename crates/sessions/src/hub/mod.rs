@@ -39,7 +39,7 @@ use provider::Provider;
 use store::prompts::{NewPrompt, Prompt};
 use store::snapshots::Snapshot as Receipt;
 use store::transcript::OpenMessage;
-use store::{Fence, Write, sessions};
+use store::{Fence, NewEvent, Write, sessions};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use wire::link::{Failed, FromHub};
@@ -79,6 +79,7 @@ pub(crate) enum Command {
         reply: Reply<()>,
     },
     Withdraw(String, Reply<()>),
+    Announce(NewEvent, Reply<()>),
     Rename(String, Reply<()>),
     Archive(bool, Reply<()>),
     /// Something that only concerns the runner.

@@ -18,6 +18,11 @@ struct Apply {
 }
 
 #[derive(Deserialize)]
+struct Values {
+    values: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
 struct Scrub {
     #[serde(default)]
     spec: Option<Value>,
@@ -36,6 +41,12 @@ pub(super) async fn answer(tools: &Rc<Tools>, ask: Ask, what: &str) -> Result<An
             Ok(json(
                 &json!({"scrubbed": tools.env.scrub(spec.as_ref()).await?}),
             ))
+        }
+        // What the host gives for the session; `nacre` inside has nothing to give.
+        "values" => {
+            let Values { values } = ask.json().await?;
+            tools.env.give(values)?;
+            Ok(json(&json!({})))
         }
         _ => Err(Failure::no_route()),
     }

@@ -1,7 +1,7 @@
 //! What a server finds and leaves in its home: a lock, a name, the first owner's token.
 
-use std::io::Write as _;
 use fs_err::os::unix::fs::OpenOptionsExt as _;
+use std::io::Write as _;
 
 use anyhow::Context as _;
 use camino::{Utf8Path, Utf8PathBuf};

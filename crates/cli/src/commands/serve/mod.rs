@@ -8,7 +8,6 @@
 
 mod home;
 mod offer;
-mod outside;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use provider::Provider;
 use provider_local::Local;
 use serde_json::json;
 use server::vault::Vault;
-use server::{Address, Front, Parts};
+use server::{Address, Front, Outside, OutsideParts, Parts};
 use sessions::{Expire, Makings, Sessions, Settings};
 use store::{Config as StoreConfig, Store};
 use tokio::net::TcpListener;
@@ -32,7 +31,6 @@ use tokio_util::task::TaskTracker;
 
 use self::home::Lock;
 use self::offer::Local as Offered;
-use self::outside::Doors;
 use crate::app::App;
 use crate::config::{self, Config, Server};
 use crate::error::{CommandError, Kind};
@@ -92,12 +90,26 @@ impl Running {
         let local = Local::open(&config.local)?;
         let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(local.clone())];
         let offer = Arc::new(Offered::new(&config.server, local));
+        let uploads = config.home.join("uploads");
+        let address = address_of(&config.server);
+        let outside = Outside::new(OutsideParts {
+            store: store.clone(),
+            vault: Arc::clone(&vault),
+            clock: clock.clone(),
+            address: address.clone(),
+            models: config.models.doors.clone(),
+            git: config.git.clone(),
+            keys: config.models.keys.clone(),
+            default_model: config.models.default.clone(),
+            uploads: uploads.clone(),
+        });
+        let outside = Arc::new(outside.context("the doors of sandboxes cannot be made")?);
         let sessions = Sessions::new(Makings {
             store: store.clone(),
             providers: providers.clone(),
             clock: clock.clone(),
             owner: lock.owner().to_owned(),
-            outside: Arc::new(Doors::new(Arc::clone(&offer), &address_of(&config.server))),
+            outside: Arc::clone(&outside) as _,
             settings: settings(&config),
         });
         let listen = config.server.listen;
@@ -108,7 +120,6 @@ impl Running {
             )
             .hint("another nacre may be up; `server.listen` chooses another port")
         })?;
-        let address = address_of(&config.server);
         let front = Front::new(Parts {
             store: store.clone(),
             sessions: sessions.clone(),
@@ -116,8 +127,9 @@ impl Running {
             clock: clock.clone(),
             address: address.clone(),
             offer,
+            outside,
             vault,
-            uploads: config.home.join("uploads"),
+            uploads,
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let serving = stop.clone();

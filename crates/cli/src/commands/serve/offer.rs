@@ -1,8 +1,6 @@
 use model::SnapshotId;
 use provider_local::Local as Engine;
 use server::Offer;
-use wire::link::{Model, ModelProvider};
-use wire::v1::ModelInfo;
 
 use crate::config::Server;
 
@@ -32,27 +30,5 @@ impl Offer for Local {
             return None;
         }
         self.engine.find_snapshot("base").ok()
-    }
-
-    fn models(&self) -> Vec<ModelInfo> {
-        vec![ModelInfo {
-            id: "demo/demo".to_owned(),
-            name: "Demo (scripted, not a language model)".to_owned(),
-            available: true,
-            is_default: true,
-        }]
-    }
-
-    fn model_providers(&self) -> Vec<ModelProvider> {
-        vec![ModelProvider {
-            id: "demo".to_owned(),
-            name: "Demo".to_owned(),
-            models: vec![Model {
-                id: "demo".to_owned(),
-                name: Some("Demo (scripted, not a language model)".to_owned()),
-                context_limit: None,
-                output_limit: None,
-            }],
-        }]
     }
 }

@@ -104,9 +104,13 @@ async fn read(app: &App, caller: &Caller, new: v1::NewSession) -> Answer<New> {
         None => offer.default_provider().to_owned(),
     };
     app.provider(&provider)?;
+    let models = app.parts.outside.models_for(caller.organisation).await;
     let model = match new.model {
-        Some(model) => Some(known_model(app, model)?),
-        None => offer.default_model(),
+        Some(model) => Some(known_model(&models, model)?),
+        None => models
+            .into_iter()
+            .find(|model| model.is_default)
+            .map(|model| model.id),
     };
     let repos = read_repos(new.repos)?;
     let user = match caller.user {
@@ -151,8 +155,7 @@ async fn read(app: &App, caller: &Caller, new: v1::NewSession) -> Answer<New> {
     })
 }
 
-fn known_model(app: &App, model: String) -> Answer<String> {
-    let models = app.parts.offer.models();
+fn known_model(models: &[v1::ModelInfo], model: String) -> Answer<String> {
     if models.iter().any(|known| known.id == model) {
         return Ok(model);
     }
