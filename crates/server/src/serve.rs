@@ -19,7 +19,7 @@ use tower::ServiceExt as _;
 
 use crate::app::{App, Parts};
 use crate::problem::Problem;
-use crate::routes;
+use crate::{metrics, routes};
 
 /// For a head to come whole.
 const HEAD: Duration = Duration::from_secs(10);
@@ -46,6 +46,7 @@ pub struct Front {
 
 impl Front {
     pub fn new(parts: Parts) -> Self {
+        metrics::start();
         let app = App::new(parts);
         let (router, described) = routes::all().split_for_parts();
         let described = described.to_json().unwrap_or_default();
@@ -65,6 +66,7 @@ impl Front {
                 )
             })
             .layer(DefaultBodyLimit::max(BODY))
+            .layer(middleware::from_fn(metrics::count))
             .layer(middleware::from_fn_with_state(app.clone(), host_is_ours))
             .layer(middleware::map_response(harmless))
             .with_state(app.clone());

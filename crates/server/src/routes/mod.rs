@@ -1,5 +1,6 @@
 mod health;
 mod login;
+mod metrics;
 mod orgs;
 mod providers;
 mod secrets;
@@ -18,6 +19,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Described::openapi())
         .merge(health::routes())
         .merge(login::routes())
+        .merge(metrics::routes())
         .merge(orgs::routes())
         .merge(providers::routes())
         .merge(secrets::routes())

@@ -1,7 +1,7 @@
 //! `POST /v1/sessions`: a record, and a sandbox only when that is asked for.
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use model::{Id, Session};
 use serde_json::json;
 use sessions::{New, Spec};
@@ -14,7 +14,8 @@ use wire::v1;
 use super::{now, prompts};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::MaybeJson;
+use crate::extract::{Json, MaybeJson};
+use crate::once::{self, Once};
 use crate::problem::{Answer, Problem};
 
 const REPOS: usize = 16;
@@ -28,16 +29,23 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// Makes a session.
 ///
-/// No sandbox is made before somebody connects, prompts or resumes, unless `start` says so.
+/// No sandbox is made before somebody connects, prompts or resumes, unless `start` says so. The same
+/// `Idempotency-Key` again answers the same session.
 #[utoipa::path(post, path = "/v1/sessions", tag = "sessions", request_body = v1::NewSession,
     responses((status = 201, body = v1::Session), (status = "4XX", body = v1::Problem),
         (status = "5XX", body = v1::Problem)))]
 async fn create(
     State(app): State<App>,
     caller: Caller,
+    headers: HeaderMap,
     MaybeJson(new): MaybeJson<v1::NewSession>,
-) -> Answer<(StatusCode, crate::extract::Json<v1::Session>)> {
+) -> Answer<(StatusCode, Json<v1::Session>)> {
     caller.may_change()?;
+    let once = Once::begin(&app, &caller, &headers, "POST /v1/sessions", &new).await?;
+    let attempt = match once {
+        Once::Do(attempt) => attempt,
+        Once::Done(status, session) => return Ok((status, Json(session))),
+    };
     let first = first_prompt(&new)?;
     let is_wanted = new.start || new.initial_prompt.is_some();
     let record = read(&app, &caller, new).await?;
@@ -52,7 +60,8 @@ async fn create(
         wake(&app, id).await?;
     }
     let session = now(&app, &caller, &id.to_string()).await?;
-    Ok((StatusCode::CREATED, crate::extract::Json(session)))
+    once::finish(&app, attempt, StatusCode::CREATED, &session).await?;
+    Ok((StatusCode::CREATED, Json(session)))
 }
 
 /// It is not waited for: clients are told as it goes.

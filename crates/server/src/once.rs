@@ -1,0 +1,88 @@
+//! Requests that are done once, however often they are sent: those with an `Idempotency-Key`.
+
+use axum::http::{HeaderMap, StatusCode};
+use model::{SignedDuration, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+use store::idempotency::{Attempt, Begun};
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::problem::{Answer, Problem};
+
+const HEADER: &str = "idempotency-key";
+/// Whoever is still at it then has died.
+const LEASE: SignedDuration = SignedDuration::from_mins(2);
+
+/// The right to do it, or what came of it before.
+pub(crate) enum Once<T> {
+    Do(Option<Attempt>),
+    Done(StatusCode, T),
+}
+
+impl<T: Serialize + DeserializeOwned> Once<T> {
+    /// `what` is the route; with the body it makes the request what it is.
+    pub(crate) async fn begin(
+        app: &App,
+        caller: &Caller,
+        headers: &HeaderMap,
+        what: &str,
+        body: &impl Serialize,
+    ) -> Answer<Self> {
+        let Some(key) = headers.get(HEADER) else {
+            return Ok(Self::Do(None));
+        };
+        let is_key = |key: &&str| (1..=200).contains(&key.len());
+        let key = key.to_str().ok().filter(is_key).ok_or_else(|| {
+            Problem::invalid("`Idempotency-Key` has 1 to 200 printable characters")
+        })?;
+        let body = serde_json::to_vec(body).map_err(Problem::internal)?;
+        let digest = Sha256::new()
+            .chain_update(what)
+            .chain_update([0])
+            .chain_update(body)
+            .finalize();
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let now = app.now();
+        let until = now.checked_add(LEASE).unwrap_or(Timestamp::MAX);
+        let mut tx = app.store().begin().await?;
+        let begun = tx
+            .begin_request(caller.organisation, key, &digest, now, until)
+            .await?;
+        tx.commit().await?;
+        match begun {
+            Begun::New(attempt) => Ok(Self::Do(Some(attempt))),
+            Begun::Finished { status, body } => {
+                let status = StatusCode::from_u16(status).map_err(Problem::internal)?;
+                let body = serde_json::from_str(&body).map_err(Problem::internal)?;
+                Ok(Self::Done(status, body))
+            }
+            Begun::Running => Err(Problem::conflict(
+                "request-running",
+                "the same request is being done: ask again in a moment",
+            )),
+            Begun::Different => Err(Problem::conflict(
+                "idempotency-key-used",
+                "this `Idempotency-Key` was used for another request",
+            )),
+        }
+    }
+}
+
+/// Keeps the answer for whoever sends the same again.
+pub(crate) async fn finish(
+    app: &App,
+    attempt: Option<Attempt>,
+    status: StatusCode,
+    body: &impl Serialize,
+) -> Answer<()> {
+    let Some(attempt) = attempt else {
+        return Ok(());
+    };
+    let body = serde_json::to_string(body).map_err(Problem::internal)?;
+    let mut tx = app.store().begin().await?;
+    tx.finish_request(&attempt, status.as_u16(), &body).await?;
+    tx.commit().await?;
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! Who gets in: every route is walked, with nothing, with another's token, as a viewer.
+
+use hyper::Method;
+use hyper::header;
+use http_body_util::Full;
+use model::{Clock as _, Id, SignedDuration, SystemClock};
+use nacre_server::vault::tokens::{self, Kind};
+use serde_json::{Value, json};
+use store::accounts::{Role, TokenHash};
+use store::logins::Login;
+
+use crate::world::{World, new_token};
+
+/// Those that anybody may ask; each has a reason.
+const OPEN: [&str; 5] = [
+    "/healthz",
+    "/readyz",
+    // They bring a code or a cookie instead of a token.
+    "/v1/login",
+    "/v1/login/token",
+    "/v1/logout",
+];
+
+/// Every operation of the description: method, path.
+fn operations() -> Vec<(Method, String)> {
+    let described: Value = serde_json::from_str(&nacre_server::openapi()).unwrap();
+    let mut all = Vec::new();
+    for (path, operations) in described["paths"].as_object().unwrap() {
+        for method in operations.as_object().unwrap().keys() {
+            if let Ok(method) = method.to_uppercase().parse() {
+                all.push((method, path.clone()));
+            }
+        }
+    }
+    assert!(all.len() > 30, "{all:?}");
+    all
+}
+
+fn filled(path: &str, session: &str) -> String {
+    path.replace("{id}", session)
+        .replace("{prompt}", "p1")
+        .replace("{name}", "web")
+        .replace("{action}", "start")
+}
+
+#[tokio::test]
+async fn no_route_answers_without_a_token_but_those_that_are_listed() {
+    let world = World::new().await;
+    for (method, path) in operations() {
+        if OPEN.contains(&&*path) {
+            continue;
+        }
+        let request = world
+            .request(method.clone(), &filled(&path, "ses_0"))
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::from("{}"));
+        let answer = world.send(request.unwrap()).await;
+        assert_eq!(answer.status, 401, "{method} {path}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn another_organisations_session_is_not_there_on_any_route() {
+    let world = World::new().await;
+    let (ada, eve) = (world.somebody().await, world.somebody().await);
+    let session = world.session(&ada).await;
+    let of_sessions = |path: &String| path.starts_with("/v1/sessions/{id}");
+    for (method, path) in operations().into_iter().filter(|(_, path)| of_sessions(path)) {
+        let body = match &*path {
+            "/v1/sessions/{id}/recover" => json!({ "accept": true }),
+            "/v1/sessions/{id}/exec" => json!({ "argv": ["true"] }),
+            path if path.contains("prompts") => json!({ "content": "x" }),
+            _ => json!({}),
+        };
+        let answer = world
+            .say(&eve, method.clone(), &filled(&path, &session), body)
+            .await;
+        assert_eq!(answer.status, 404, "{method} {path}: {answer:?}");
+        assert_eq!(answer.code(), "not-found", "{method} {path}");
+    }
+    let listed = world.get(&eve, "/v1/sessions").await;
+    assert_eq!(listed["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_viewer_looks_and_changes_nothing() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    let vic = world.member(ada.organisation, Role::Viewer).await;
+    let session = world.session(&ada).await;
+    for (method, path) in operations() {
+        if OPEN.contains(&&*path) || method == Method::GET || path == "/v1/login/codes" {
+            continue;
+        }
+        let body = match &*path {
+            path if path.contains("recover") => json!({ "accept": true }),
+            path if path.contains("exec") => json!({ "argv": ["true"] }),
+            path if path.contains("prompts") => json!({ "content": "x" }),
+            "/v1/tokens" => json!({ "name": "x" }),
+            "/v1/secrets" => json!({ "name": "x", "scope": "organisation", "value": "x" }),
+            _ => json!({}),
+        };
+        let answer = world
+            .say(&vic, method.clone(), &filled(&path, &session), body)
+            .await;
+        assert_eq!(answer.status, 403, "{method} {path}: {answer:?}");
+    }
+    let seen = world.get(&vic, &format!("/v1/sessions/{session}")).await;
+    assert_eq!(seen["status"], "starting");
+}
+
+#[tokio::test]
+async fn tokens_that_are_revoked_expired_forged_or_of_nobody_do_not_let_in() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    let made = world.post(&ada, "/v1/tokens", json!({ "name": "t" })).await;
+    let with = |token: &str| {
+        let mut other = ada.clone();
+        token.clone_into(&mut other.token);
+        other
+    };
+    let other = with(made["token"].as_str().unwrap());
+    assert_eq!(world.get(&other, "/v1/me").await["role"], "owner");
+    let path = format!("/v1/tokens/{}", made["id"].as_str().unwrap());
+    assert_eq!(world.ask(&ada, Method::DELETE, &path).await.status, 204);
+    let expired = tokens::make(Kind::Token).unwrap();
+    let mut tx = world.store.begin().await.unwrap();
+    let mut row = new_token(ada.organisation, Some(ada.user), &expired);
+    row.expires_at = Some(SystemClock.now() - SignedDuration::from_secs(1));
+    tx.create_token(&row).await.unwrap();
+    tx.commit().await.unwrap();
+    let none_header = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1c3JfMSIsIm9yZyI6Im9yZ18xIn0.";
+    for token in [&*other.token, expired.expose(), none_header, "nac_", "x", "nac_ü"] {
+        let answer = world.ask(&with(token), Method::GET, "/v1/me").await;
+        assert_eq!(answer.status, 401, "{token}");
+    }
+}
+
+#[tokio::test]
+async fn requests_to_another_name_are_not_answered() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    for host in ["evil.example", "127.0.0.1", "nacre.localhost.evil.example:7070"] {
+        let request = hyper::Request::builder()
+            .uri("/v1/me")
+            .header(header::HOST, host)
+            .header(header::AUTHORIZATION, format!("Bearer {}", ada.token))
+            .body(Full::default());
+        let answer = world.send(request.unwrap()).await;
+        assert_eq!(answer.status, 421, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn a_code_signs_one_browser_in_and_its_cookie_changes_nothing_by_itself() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    let code = world.post(&ada, "/v1/login/codes", json!({})).await;
+    let url = code["url"].as_str().unwrap();
+    let (page, code) = url.split_once('#').unwrap();
+    assert!(page.ends_with("/login"), "{page}");
+    let origin = format!("http://nacre.localhost:{}", world.address.port());
+    let sign_in = |origin: &str| {
+        world
+            .request(Method::POST, "/v1/login")
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ORIGIN, origin)
+            .body(Full::from(json!({ "code": code }).to_string()))
+            .unwrap()
+    };
+    assert_eq!(world.send(sign_in("https://evil.example")).await.status, 403);
+    let signed_in = world.send(sign_in(&origin)).await;
+    assert_eq!(signed_in.status, 200, "{signed_in:?}");
+    assert_eq!(world.send(sign_in(&origin)).await.status, 401);
+    let cookie = signed_in.headers[header::SET_COOKIE].to_str().unwrap();
+    for part in ["__Host-nacre=", "HttpOnly", "Secure", "SameSite=Strict", "Path=/"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    let cookie = cookie.split(';').next().unwrap();
+    let by_cookie = |method: Method, path: &str, origin: Option<&str>| {
+        let mut request = world
+            .request(method, path)
+            .header(header::COOKIE, cookie)
+            .header(header::CONTENT_TYPE, "application/json");
+        if let Some(origin) = origin {
+            request = request.header(header::ORIGIN, origin);
+        }
+        request.body(Full::from("{}")).unwrap()
+    };
+    let look = world.send(by_cookie(Method::GET, "/v1/me", None)).await;
+    assert_eq!(look.status, 200, "{look:?}");
+    let foreign = by_cookie(Method::GET, "/v1/me", Some("https://evil.example"));
+    assert_eq!(world.send(foreign).await.status, 401);
+    let change = by_cookie(Method::POST, "/v1/sessions", Some(&origin));
+    assert_eq!(world.send(change).await.status, 401);
+    let token = by_cookie(Method::POST, "/v1/login/token", Some(&origin));
+    let token = world.send(token).await;
+    assert_eq!(token.status, 200, "{token:?}");
+    let token = token.json()["token"].as_str().unwrap().to_owned();
+    let mut by_token = ada.clone();
+    by_token.token = token;
+    world.post(&by_token, "/v1/sessions", json!({})).await;
+    let out = by_cookie(Method::POST, "/v1/logout", Some(&origin));
+    assert_eq!(world.send(out).await.status, 204);
+    let look = world.send(by_cookie(Method::GET, "/v1/me", None)).await;
+    assert_eq!(look.status, 401);
+}
+
+#[tokio::test]
+async fn a_code_that_is_too_old_signs_nobody_in() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    let code = tokens::make(Kind::Code).unwrap();
+    let login = Login {
+        organisation: ada.organisation,
+        user: ada.user,
+    };
+    let before = SystemClock.now() - SignedDuration::from_mins(1);
+    let mut tx = world.store.begin().await.unwrap();
+    tx.create_login(&TokenHash::of(&code), login, before, before)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    let request = world
+        .request(Method::POST, "/v1/login")
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Full::from(json!({ "code": code.expose() }).to_string()));
+    let answer = world.send(request.unwrap()).await;
+    assert_eq!((answer.status, &*answer.code()), (401, "bad-code"));
+}
+
+#[tokio::test]
+async fn every_change_is_written_down() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    let session = world.session(&ada).await;
+    let path = format!("/v1/sessions/{session}/resume");
+    world.post(&ada, &path, json!({})).await;
+    let lines = world
+        .store
+        .audit_lines(ada.organisation, None, 10)
+        .await
+        .unwrap();
+    let told: Vec<(&str, &str)> = lines
+        .iter()
+        .map(|line| (&*line.action, &*line.actor))
+        .collect();
+    let ada = ada.user.to_string();
+    assert_eq!(told, [("session.resume", &*ada), ("session.create", &*ada)]);
+    let _: Id<model::Session> = session.parse().unwrap();
+}

@@ -1,0 +1,6 @@
+//! The front door over the fake provider, asked over real connections.
+
+mod access;
+mod description;
+mod sessions;
+mod world;

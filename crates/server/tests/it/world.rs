@@ -1,0 +1,258 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use camino_tempfile::Utf8TempDir;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::header::{self, HeaderMap};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use model::{Clock as _, Id, Organisation, Secret, SnapshotId, SystemClock, User};
+use nacre_server::vault::Vault;
+use nacre_server::vault::tokens::{self, Kind};
+use nacre_server::{Address, Front, Offer, Outside, OutsideParts, Parts};
+use provider::Provider;
+use provider::fake::Fake;
+use serde_json::{Value, json};
+use sessions::{Makings, Sessions, Settings};
+use store::accounts::{NewToken, Role, TokenHash, UserRecord};
+use store::{Config, Store};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// A server that listens, and what it is made of.
+pub(crate) struct World {
+    pub(crate) store: Store,
+    pub(crate) address: std::net::SocketAddr,
+    pub(crate) vault: Arc<Vault>,
+    pub(crate) directory: Utf8TempDir,
+    tasks: JoinSet<()>,
+}
+
+/// Somebody with a token.
+#[derive(Debug, Clone)]
+pub(crate) struct Somebody {
+    pub(crate) organisation: Id<Organisation>,
+    pub(crate) user: Id<User>,
+    pub(crate) token: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&self.body)))
+    }
+
+    pub(crate) fn code(&self) -> String {
+        self.json()["code"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+#[derive(Debug)]
+struct OnlyTheFake;
+
+impl Offer for OnlyTheFake {
+    fn default_provider(&self) -> &str {
+        "fake"
+    }
+
+    fn base(&self, _provider: &str) -> Option<SnapshotId> {
+        None
+    }
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let directory = camino_tempfile::tempdir().unwrap();
+        let location = format!("sqlite:{}", directory.path().join("nacre.db"));
+        let config = Config::new(location.parse().unwrap());
+        let store = Store::open(&config).await.unwrap();
+        let clock = Arc::new(SystemClock);
+        let vault = Arc::new(Vault::open(directory.path(), clock.now()).unwrap());
+        let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(Fake::builder().build())];
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let address = Address {
+            scheme: "http".to_owned(),
+            authority: format!("nacre.localhost:{}", at.port()),
+            preview_domain: "preview.nacre.localhost".to_owned(),
+            also: vec![at.to_string()],
+        };
+        let uploads = directory.path().join("uploads");
+        let outside = Outside::new(OutsideParts {
+            store: store.clone(),
+            vault: Arc::clone(&vault),
+            clock: clock.clone(),
+            address: address.clone(),
+            models: doors::models::Config::default(),
+            git: doors::git::Config::default(),
+            keys: BTreeMap::new(),
+            default_model: None,
+            uploads: uploads.clone(),
+        });
+        let outside = Arc::new(outside.unwrap());
+        let sessions = Sessions::new(Makings {
+            store: store.clone(),
+            providers: providers.clone(),
+            clock: clock.clone(),
+            owner: "a test".to_owned(),
+            outside: Arc::clone(&outside) as _,
+            settings: Settings {
+                lease: Duration::from_hours(1),
+                retries: [Duration::from_millis(10)].into(),
+                ..Settings::usual()
+            },
+        });
+        let front = Front::new(Parts {
+            store: store.clone(),
+            sessions,
+            providers,
+            clock,
+            address,
+            offer: Arc::new(OnlyTheFake),
+            outside,
+            vault: Arc::clone(&vault),
+            uploads,
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { front.serve(listener, CancellationToken::new()).await });
+        Self {
+            store,
+            address: at,
+            vault,
+            directory,
+            tasks,
+        }
+    }
+
+    /// In an organisation of their own.
+    pub(crate) async fn somebody(&self) -> Somebody {
+        let organisation = Id::new(&SystemClock);
+        let mut tx = self.store.begin().await.unwrap();
+        tx.create_organisation(organisation, "theirs", SystemClock.now())
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+        self.member(organisation, Role::Owner).await
+    }
+
+    pub(crate) async fn member(&self, organisation: Id<Organisation>, role: Role) -> Somebody {
+        let (user, now) = (Id::new(&SystemClock), SystemClock.now());
+        let token = tokens::make(Kind::Token).unwrap();
+        let mut tx = self.store.begin().await.unwrap();
+        tx.create_user(&UserRecord {
+            id: user,
+            email: format!("{user}@example"),
+            name: "Ada".to_owned(),
+            created_at: now,
+        })
+        .await
+        .unwrap();
+        tx.set_role(organisation, user, role, now).await.unwrap();
+        tx.create_token(&new_token(organisation, Some(user), &token))
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+        Somebody {
+            organisation,
+            user,
+            token: token.expose().to_owned(),
+        }
+    }
+
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Answer {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream))
+                .await
+                .unwrap();
+        let talk = async {
+            let answer = sender.send_request(request).await.unwrap();
+            let (head, body) = answer.into_parts();
+            Answer {
+                status: head.status.as_u16(),
+                headers: head.headers,
+                body: body.collect().await.unwrap().to_bytes().to_vec(),
+            }
+        };
+        let mut connection = std::pin::pin!(connection);
+        let mut talk = std::pin::pin!(talk);
+        tokio::select! {
+            answer = &mut talk => answer,
+            _ = &mut connection => talk.await,
+        }
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str) -> hyper::http::request::Builder {
+        Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, self.address.to_string())
+    }
+
+    pub(crate) async fn ask(&self, who: &Somebody, method: Method, path: &str) -> Answer {
+        let request = self
+            .request(method, path)
+            .header(header::AUTHORIZATION, format!("Bearer {}", who.token))
+            .body(Full::default());
+        self.send(request.unwrap()).await
+    }
+
+    pub(crate) async fn say(
+        &self,
+        who: &Somebody,
+        method: Method,
+        path: &str,
+        body: Value,
+    ) -> Answer {
+        let request = self
+            .request(method, path)
+            .header(header::AUTHORIZATION, format!("Bearer {}", who.token))
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::from(body.to_string()));
+        self.send(request.unwrap()).await
+    }
+
+    pub(crate) async fn get(&self, who: &Somebody, path: &str) -> Value {
+        let answer = self.ask(who, Method::GET, path).await;
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        answer.json()
+    }
+
+    pub(crate) async fn post(&self, who: &Somebody, path: &str, body: Value) -> Value {
+        let answer = self.say(who, Method::POST, path, body).await;
+        assert!(answer.status < 300, "{path}: {answer:?}");
+        answer.json()
+    }
+
+    /// A new session's id.
+    pub(crate) async fn session(&self, who: &Somebody) -> String {
+        let session = self.post(who, "/v1/sessions", json!({})).await;
+        session["id"].as_str().unwrap().to_owned()
+    }
+}
+
+pub(crate) fn new_token(
+    organisation: Id<Organisation>,
+    user: Option<Id<User>>,
+    token: &Secret,
+) -> NewToken {
+    NewToken {
+        id: Id::new(&SystemClock),
+        organisation,
+        user,
+        name: "a test".to_owned(),
+        hash: TokenHash::of(token),
+        expires_at: None,
+        at: SystemClock.now(),
+    }
+}
