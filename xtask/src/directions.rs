@@ -66,6 +66,16 @@ const RULES: &[(&str, May)] = &[
             "nacre-wire",
         ]),
     ),
+    (
+        "nacre-gateway",
+        May::Use(&[
+            "nacre-model",
+            "nacre-provider",
+            "nacre-sessions",
+            "nacre-store",
+            "nacre-wire",
+        ]),
+    ),
     // The only one that names concrete providers.
     (
         "nacre-prove",

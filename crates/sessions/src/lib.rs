@@ -32,6 +32,7 @@ mod told;
 
 pub use expire::Expire;
 pub use handle::{Attendance, Handle, HubError, Seen};
+pub use hub::OpenParts;
 pub use records::New;
 pub use registry::{Makings, Sessions};
 pub use settings::Settings;

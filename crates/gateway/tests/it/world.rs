@@ -1,0 +1,161 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use camino_tempfile::Utf8TempDir;
+use model::session::Lifecycle;
+use model::{Clock as _, Id, Organisation, Session, SystemClock};
+use nacre_gateway::preview::Site;
+use nacre_gateway::{Caller, Gateway, Makings, Settings, Watched};
+use provider::fake::Fake;
+use sessions::{Handle, Sessions};
+use store::sessions::{Channel, NewSession, Type};
+use store::{Config, Store};
+use tokio::io::DuplexStream;
+use tokio::task::JoinSet;
+use wire::v1::Role;
+
+/// A store, a provider, sessions, and a gateway to them.
+pub(crate) struct World {
+    _directory: Utf8TempDir,
+    pub(crate) store: Store,
+    pub(crate) fake: Fake,
+    pub(crate) sessions: Sessions,
+    pub(crate) gateway: Gateway,
+    organisation: Id<Organisation>,
+    /// What the world does beside the test.
+    pub(crate) tasks: JoinSet<()>,
+}
+
+pub(crate) fn site() -> Site {
+    Site {
+        domain: "preview.nacre.localhost".to_owned(),
+        port: Some(7070),
+        is_https: false,
+    }
+}
+
+pub(crate) fn caller(name: &str, role: Role) -> Caller {
+    Caller {
+        id: format!("usr_{name}"),
+        name: name.to_owned(),
+        email: None,
+        role,
+    }
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::with(Settings::usual()).await
+    }
+
+    pub(crate) async fn with(mut settings: Settings) -> Self {
+        let directory = camino_tempfile::tempdir().unwrap();
+        let location = format!("sqlite:{}", directory.path().join("nacre.db"));
+        let store = Store::open(&Config::new(location.parse().unwrap()))
+            .await
+            .unwrap();
+        let organisation = Id::new(&SystemClock);
+        let mut tx = store.begin().await.unwrap();
+        tx.create_organisation(organisation, "ours", SystemClock.now())
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+        let fake = Fake::builder().build();
+        let providers: Vec<Arc<dyn provider::Provider>> = vec![Arc::new(fake.clone())];
+        let sessions = Sessions::new(sessions::Makings {
+            store: store.clone(),
+            providers: providers.clone(),
+            clock: Arc::new(SystemClock),
+            owner: "first".to_owned(),
+            settings: sessions::Settings {
+                retries: [Duration::from_millis(10)].into(),
+                ..sessions::Settings::usual()
+            },
+        });
+        settings.preview = Some(site());
+        let gateway = Gateway::new(Makings {
+            store: store.clone(),
+            sessions: sessions.clone(),
+            providers,
+            clock: Arc::new(SystemClock),
+            settings,
+        });
+        Self {
+            _directory: directory,
+            store,
+            fake,
+            sessions,
+            gateway,
+            organisation,
+            tasks: JoinSet::new(),
+        }
+    }
+
+    pub(crate) async fn record(&self) -> Id<Session> {
+        let id = Id::new(&SystemClock);
+        let new = NewSession {
+            id,
+            organisation: self.organisation,
+            created_by: None,
+            parent: None,
+            title: "a session".to_owned(),
+            r#type: Type::Coding,
+            channel: Channel::Api,
+            provider: "fake".to_owned(),
+            spec: "{}".to_owned(),
+            state: (&Lifecycle::new()).into(),
+            at: SystemClock.now(),
+        };
+        let mut tx = self.store.begin().await.unwrap();
+        tx.create_session(&new).await.unwrap();
+        tx.commit().await.unwrap();
+        id
+    }
+
+    /// One that runs.
+    pub(crate) async fn running(&self) -> Handle {
+        let handle = self.sessions.open(self.record().await).await.unwrap();
+        handle.ensure_ready().await.unwrap();
+        handle
+    }
+
+    /// A client's end of a socket that is served, without anything between.
+    pub(crate) async fn wire(&mut self, watched: Watched, buffer: usize) -> DuplexStream {
+        let seat = self
+            .gateway
+            .take_seat(watched.session, &watched.caller)
+            .await
+            .unwrap();
+        let (ours, theirs) = tokio::io::duplex(buffer);
+        let gateway = self.gateway.clone();
+        self.tasks.spawn(async move {
+            let (reader, writer) = tokio::io::split(theirs);
+            gateway.serve(reader, writer, &[], watched, seat).await;
+        });
+        ours
+    }
+}
+
+pub(crate) fn watched(session: Id<Session>, since: Option<u64>) -> Watched {
+    Watched {
+        session,
+        caller: caller("ada", Role::Member),
+        since,
+        resume: false,
+    }
+}
+
+/// Waits for what comes about by itself.
+pub(crate) async fn within<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
+    let waiting = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    if tokio::time::timeout(Duration::from_secs(20), waiting)
+        .await
+        .is_err()
+    {
+        panic!("{what} did not come about");
+    }
+}
