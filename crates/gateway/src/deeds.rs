@@ -1,5 +1,6 @@
 //! What clients ask over a socket, done.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -282,7 +283,8 @@ pub(crate) fn query(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            // Writing to a string does not fail.
+            let _ = write!(out, "%{byte:02X}");
         }
     }
     out

@@ -64,15 +64,19 @@ impl Gateway {
         if let Some(seat) = shared.with_feed(session, sit) {
             return Ok(seat);
         }
-        let _one_at_a_time = shared.opening.lock().await;
-        if let Some(seat) = shared.with_feed(session, sit) {
-            return Ok(seat);
-        }
         let handle = shared.sessions.open(session).await?;
         let watch = handle.watch().await?;
-        let feed = Arc::new(Feed::new(watch.seq, &watch.open));
+        let feed = {
+            let mut feeds = shared.feeds();
+            // Two may come at once; one of them was first.
+            if let Some(first) = feeds.get(&session).filter(|feed| !feed.is_over()) {
+                return Ok(sit(first));
+            }
+            let feed = Arc::new(Feed::new(watch.seq, &watch.open));
+            feeds.insert(session, Arc::clone(&feed));
+            feed
+        };
         let seat = sit(&feed);
-        shared.feeds().insert(session, Arc::clone(&feed));
         let crier = Crier {
             shared: Arc::clone(shared),
             session,
@@ -120,7 +124,7 @@ struct Crier {
     session: Id<Session>,
     feed: Arc<Feed>,
     handle: Handle,
-    #[expect(dead_code, reason = "somebody is there for as long as it is held")]
+    /// Somebody is there for as long as it is held.
     attendance: Attendance,
 }
 

@@ -1,4 +1,4 @@
-//! Frames as they go over WebSockets. A server's frames are not masked, so the bytes are the same
+//! Frames as they go over a socket. A server's frames are not masked, so the bytes are the same
 //! for everybody: they are made once, and shared by all who get them.
 
 use std::sync::Arc;

@@ -71,8 +71,6 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     feeds: Mutex<HashMap<Id<Session>, Arc<Feed>>>,
-    /// Held while a feed is made, so that two who come get the same.
-    opening: tokio::sync::Mutex<()>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
 }
@@ -110,7 +108,6 @@ impl Gateway {
             clock: makings.clock,
             settings: makings.settings,
             feeds: Mutex::default(),
-            opening: tokio::sync::Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))

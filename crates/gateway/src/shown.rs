@@ -58,7 +58,9 @@ pub fn session(record: &Record, site: Option<&Site>) -> v1::Session {
 /// Where a live session is reached.
 pub fn runtime(record: &Record, site: Option<&Site>) -> v1::Runtime {
     v1::Runtime {
-        preview_url: site.map(|site| site.url(Target::Exposed, record.id)),
+        preview_url: site
+            .filter(|_| record.state.status != store::sessions::Status::Stopped)
+            .map(|site| site.url(Target::Exposed, record.id)),
         expires_at: record.state.expires_at.map(|at| at.to_string()),
         ssh: None,
     }

@@ -25,9 +25,11 @@ const PORTS: usize = 256;
 /// A program's head, which is read before it is believed.
 const HEAD: usize = 64 << 10;
 
+type Port = (SandboxId, u16);
+
 #[derive(Debug, Clone)]
 pub(super) struct Backends {
-    idle: Arc<Mutex<HashMap<(SandboxId, u16), Vec<Idle>>>>,
+    idle: Arc<Mutex<HashMap<Port, Vec<Idle>>>>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -93,7 +95,7 @@ impl Backends {
         Ok(sender)
     }
 
-    fn take(&self, key: (SandboxId, u16)) -> Option<SendRequest<Body>> {
+    fn take(&self, key: Port) -> Option<SendRequest<Body>> {
         let mut idle = self.idle.lock().expect("no holder of this lock panics");
         let waiting = idle.get_mut(&key)?;
         waiting.retain(|idle| !idle.sender.is_closed() && idle.since.elapsed() < KEPT);
@@ -102,7 +104,7 @@ impl Backends {
         Some(waiting.swap_remove(ready).sender)
     }
 
-    fn keep(&self, key: (SandboxId, u16), sender: SendRequest<Body>) {
+    fn keep(&self, key: Port, sender: SendRequest<Body>) {
         let mut idle = self.idle.lock().expect("no holder of this lock panics");
         if idle.len() >= PORTS {
             idle.retain(|_, waiting| {

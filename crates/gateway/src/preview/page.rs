@@ -24,7 +24,8 @@ pub(super) fn nothing_there(port: u16, open: &[u16]) -> Response<Body> {
         body.push_str("<p>No port is open. Start a server there, and reload.</p>");
     } else {
         let open: Vec<String> = open.iter().map(u16::to_string).collect();
-        body.push_str(&format!("<p>Open ports: {}.</p>", open.join(", ")));
+        let open = open.join(", ");
+        body = format!("{body}<p>Open ports: {open}.</p>");
     }
     written(StatusCode::BAD_GATEWAY, &body, "")
 }

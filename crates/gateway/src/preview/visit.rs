@@ -65,7 +65,7 @@ impl Visit {
         };
         match (sent, client) {
             (Err(error), _) => self.failed(&error, &way, &inside).await,
-            (Ok(response), Some(client)) => self.upgraded(response, client, &way, handle).await,
+            (Ok(response), Some(client)) => self.upgraded(response, client, &way, handle),
             (Ok(response), None) => self.answered(response, &way),
         }
     }
@@ -211,7 +211,7 @@ impl Visit {
         Response::from_parts(parts, body.boxed_unsync())
     }
 
-    async fn upgraded(
+    fn upgraded(
         self,
         mut response: Response<Incoming>,
         client: OnUpgrade,

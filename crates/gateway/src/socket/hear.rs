@@ -23,7 +23,7 @@ const TOO_BIG: u16 = 1009;
 
 #[derive(Debug)]
 pub(crate) struct Hearing {
-    pub(crate) unread: BytesMut,
+    unread: BytesMut,
     /// Of a message whose end has not come.
     message: Vec<u8>,
     is_text: Option<bool>,
@@ -38,6 +38,19 @@ impl Hearing {
             is_text: None,
             most,
         }
+    }
+
+    /// Room for what comes: little while nothing does, because most clients say little.
+    pub(crate) fn buffer(&mut self) -> &mut BytesMut {
+        let room = if self.unread.is_empty() {
+            512
+        } else {
+            16 << 10
+        };
+        if self.unread.capacity() - self.unread.len() < 64 {
+            self.unread.reserve(room);
+        }
+        &mut self.unread
     }
 
     /// The next message, once all of it is there.

@@ -3,52 +3,30 @@
 //! One task for each. It holds what is on its way to its client and nothing more: a client that
 //! takes nothing loses its place in the feed, and begins anew when it takes again.
 
+mod client;
 mod hear;
 mod out;
 mod pace;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
-use futures::stream::{FuturesUnordered, StreamExt as _};
 use hyper::header::{self, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep_until, timeout};
-use wire::v1::FromClient;
+use tokio::time::timeout;
 
-use self::hear::{Foul, Heard, Hearing};
-use self::out::Out;
-use self::pace::Pace;
+use self::client::Client;
 use crate::answer::{self, Body, full, problem};
-use crate::deeds::{Deeds, Refusal, is_looking};
+use crate::deeds::Deeds;
 use crate::fanout::Seat;
-use crate::replay::{Over, Replay};
-use crate::{Gateway, Settings, Watched, join};
-
-/// The service restarts: come again.
-const RESTART: u16 = 1012;
-const POLICY: u16 = 1008;
-const INTERNAL: u16 = 1011;
-
-/// For what was said last to be taken, and for the client to close.
-const FAREWELL: Duration = Duration::from_secs(2);
+use crate::{Gateway, Watched, join};
 
 /// For the connection to become a socket.
 const UPGRADE: Duration = Duration::from_secs(10);
-
-/// Deeds that are done at a time, and frames that wait for theirs; nothing more is heard then.
-const DEEDS: usize = 8;
-const WAITING: usize = 32;
-
-/// Frames for a client alone that wait; nothing more is heard then.
-const UNTAKEN: usize = 128;
 
 impl Gateway {
     /// Answers the handshake of a client that was let in, and serves its socket.
@@ -101,332 +79,14 @@ impl Gateway {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        let settings = &self.0.settings;
-        let now = Instant::now();
-        let client = Client {
-            replay: self.replay(watched.session, seat.feed(), watched.since),
-            deeds: Deeds {
-                shared: Arc::clone(&self.0),
-                session: watched.session,
-                caller: watched.caller,
-            },
-            settings: settings.clone(),
-            hearing: Hearing::new(read, settings.frame),
-            pace: Pace::new(settings.burst, settings.each_second, now),
-            out: Out::default(),
-            waiting: VecDeque::new(),
-            doing: FuturesUnordered::new(),
-            is_saying: false,
-            bad: 0,
-            heard: now,
-            taken: now,
+        let replay = self.replay(watched.session, seat.feed(), watched.since);
+        let deeds = Deeds {
+            shared: Arc::clone(&self.0),
+            session: watched.session,
+            caller: watched.caller,
         };
+        let client = Client::new(replay, deeds, read);
         client.live(reader, writer, watched.resume).await;
         drop(seat);
     }
-}
-
-struct Client {
-    replay: Replay,
-    deeds: Deeds,
-    settings: Settings,
-    hearing: Hearing,
-    pace: Pace,
-    out: Out,
-    /// What is said to the hub, one after the other.
-    waiting: VecDeque<FromClient>,
-    doing: FuturesUnordered<BoxFuture<'static, Done>>,
-    /// One of those is from `waiting`.
-    is_saying: bool,
-    bad: u32,
-    heard: Instant,
-    /// When the client last took something.
-    taken: Instant,
-}
-
-struct Done {
-    frame: Value,
-    was_waiting: bool,
-}
-
-/// How a socket ends.
-enum End {
-    /// Broken, silent, or closed by the client.
-    Gone,
-    Close(u16, &'static str),
-}
-
-impl From<Foul> for End {
-    fn from(Foul(code, reason): Foul) -> Self {
-        Self::Close(code, reason)
-    }
-}
-
-impl From<std::io::Error> for End {
-    fn from(_: std::io::Error) -> Self {
-        Self::Gone
-    }
-}
-
-impl From<Over> for End {
-    fn from(over: Over) -> Self {
-        match over {
-            Over::Elsewhere => Self::Close(RESTART, "the session is elsewhere: connect again"),
-            Over::Store(error) => {
-                tracing::warn!(%error, "a client cannot be given what it missed");
-                Self::Close(INTERNAL, "the log cannot be read: connect again")
-            }
-        }
-    }
-}
-
-impl Client {
-    async fn live<R, W>(mut self, mut reader: R, mut writer: W, resume: bool)
-    where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
-    {
-        if resume && self.deeds.caller.may_act() {
-            self.wake();
-        }
-        let Err(end) = self.run(&mut reader, &mut writer).await else {
-            return;
-        };
-        if let End::Close(code, reason) = end {
-            self.out.close(code, reason);
-            let _ = timeout(FAREWELL, self.out.flush(&mut writer)).await;
-            let _ = writer.shutdown().await;
-            // Closing with something unread would destroy what the client has not read yet.
-            let mut sink = tokio::io::sink();
-            let _ = timeout(FAREWELL, tokio::io::copy(&mut reader, &mut sink)).await;
-        }
-    }
-
-    async fn run<R, W>(&mut self, reader: &mut R, writer: &mut W) -> Result<(), End>
-    where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
-    {
-        let stop = self.deeds.shared.stop.clone();
-        let mut stopped = std::pin::pin!(stop.cancelled());
-        let mut tick = std::pin::pin!(sleep_until(Instant::now() + self.settings.ping));
-        let mut batches = VecDeque::new();
-        self.listen()?;
-        loop {
-            if self.out.is_empty() && self.replay.try_next(&mut batches)? {
-                self.out.put(&mut batches);
-            }
-            let can_hear = self.out.len() < UNTAKEN && self.waiting.len() < WAITING;
-            tokio::select! {
-                written = self.out.write(writer), if !self.out.is_empty() => {
-                    written?;
-                    self.taken = Instant::now();
-                }
-                next = self.replay.next(&mut batches), if self.out.is_empty() => {
-                    next?;
-                    if self.out.is_empty() {
-                        self.taken = Instant::now();
-                    }
-                    self.out.put(&mut batches);
-                }
-                read = reader.read_buf(&mut self.hearing.unread), if can_hear => {
-                    if read? == 0 {
-                        return Err(End::Gone);
-                    }
-                    self.heard = Instant::now();
-                    self.listen()?;
-                }
-                Some(done) = self.doing.next(), if !self.doing.is_empty() => self.finish(done)?,
-                () = &mut tick => {
-                    let now = Instant::now();
-                    tick.as_mut().reset(now + self.settings.ping);
-                    self.check(now)?;
-                }
-                () = &mut stopped => return Err(End::Close(RESTART, "the server restarts")),
-            }
-        }
-    }
-
-    /// Sends a ping, unless the client is dead.
-    fn check(&mut self, now: Instant) -> Result<(), End> {
-        let is_silent = now.duration_since(self.heard) >= self.settings.dead;
-        let is_stuck = now.duration_since(self.taken) >= self.settings.dead && !self.out.is_empty();
-        // What we do not listen to is no silence of theirs.
-        let is_deaf = self.out.len() >= UNTAKEN || self.waiting.len() >= WAITING;
-        if is_stuck || (is_silent && !is_deaf) {
-            return Err(End::Gone);
-        }
-        if self.out.is_empty() {
-            self.taken = now;
-            self.out.ping();
-        }
-        Ok(())
-    }
-
-    /// All that was heard whole.
-    fn listen(&mut self) -> Result<(), End> {
-        while self.out.len() < UNTAKEN
-            && self.waiting.len() < WAITING
-            && let Some(heard) = self.hearing.next()?
-        {
-            match heard {
-                Heard::Text(text) => self.text(&text)?,
-                Heard::Binary => self.bad(&Refusal::new("bad-frame", "a frame is text"), None)?,
-                Heard::Ping(payload) => self.out.pong(&payload),
-                Heard::Pong => {}
-                Heard::Close(code) => {
-                    let code = code.unwrap_or(1000);
-                    return Err(End::Close(code, ""));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn text(&mut self, text: &[u8]) -> Result<(), End> {
-        if !self.pace.allows(Instant::now()) {
-            let refusal = Refusal::new("rate-limited", "too many frames: wait a moment");
-            return self.bad(&refusal, None);
-        }
-        let frame: FromClient = match serde_json::from_slice(text) {
-            Ok(frame) => frame,
-            Err(error) => {
-                let said: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
-                let message = error.to_string();
-                let message = &message[..message.floor_char_boundary(300)];
-                return self.bad(&Refusal::new("bad-frame", message), Some(&said));
-            }
-        };
-        if frame == FromClient::Ping {
-            self.out.say(&json!({ "type": "pong" }));
-            return Ok(());
-        }
-        if !self.deeds.caller.may_act() && !is_looking(&frame) {
-            let said = serde_json::from_slice(text).unwrap_or(Value::Null);
-            let refusal = Refusal::new("forbidden", "a viewer may only look");
-            return self.bad(&refusal, Some(&said));
-        }
-        if is_slow(&frame) {
-            if self.doing.len() >= DEEDS {
-                let refusal = Refusal::new("busy", "too much is under way: wait for it");
-                self.out.say(&error(&refusal, &about(&frame)));
-                return Ok(());
-            }
-            self.perform(frame, false);
-        } else {
-            self.waiting.push_back(frame);
-            self.say_next();
-        }
-        Ok(())
-    }
-
-    fn say_next(&mut self) {
-        if !self.is_saying
-            && let Some(frame) = self.waiting.pop_front()
-        {
-            self.is_saying = true;
-            self.perform(frame, true);
-        }
-    }
-
-    fn perform(&mut self, frame: FromClient, was_waiting: bool) {
-        let deeds = self.deeds.clone();
-        let about = about(&frame);
-        self.doing.push(Box::pin(async move {
-            let frame = match deeds.perform(frame).await {
-                Ok(frame) => frame.unwrap_or(Value::Null),
-                Err(refusal) => error(&refusal, &about),
-            };
-            Done { frame, was_waiting }
-        }));
-    }
-
-    fn wake(&mut self) {
-        let deeds = self.deeds.clone();
-        self.doing.push(Box::pin(async move {
-            let woken = async {
-                let handle = deeds.shared.sessions.open(deeds.session).await?;
-                handle.ensure_ready().await
-            };
-            let frame = match woken.await {
-                Ok(_) => Value::Null,
-                Err(failed) => error(&failed.into(), &json!({ "frame": "connect" })),
-            };
-            Done {
-                frame,
-                was_waiting: false,
-            }
-        }));
-    }
-
-    fn finish(&mut self, done: Done) -> Result<(), End> {
-        if !done.frame.is_null() {
-            self.out.say(&done.frame);
-        }
-        if done.was_waiting {
-            self.is_saying = false;
-            self.say_next();
-        }
-        // There may be room now for what was heard before.
-        self.listen()
-    }
-
-    /// Told to the one who sent it; the socket lives, for a while.
-    fn bad(&mut self, refusal: &Refusal, said: Option<&Value>) -> Result<(), End> {
-        self.bad += 1;
-        if self.bad > self.settings.bad_frames {
-            return Err(End::Close(POLICY, "too many frames that cannot be used"));
-        }
-        let about = said.map(named).unwrap_or_default();
-        self.out.say(&error(refusal, &about));
-        Ok(())
-    }
-}
-
-/// What takes a while, and may be overtaken.
-fn is_slow(frame: &FromClient) -> bool {
-    matches!(
-        frame,
-        FromClient::SaveSnapshot { .. }
-            | FromClient::Pause
-            | FromClient::RunAutoStart
-            | FromClient::GitStatus { .. }
-            | FromClient::GitCreateBranch { .. }
-            | FromClient::GitCommit { .. }
-            | FromClient::GitPush { .. }
-            | FromClient::GitCreatePr { .. }
-    )
-}
-
-fn about(frame: &FromClient) -> Value {
-    named(&serde_json::to_value(frame).unwrap_or_default())
-}
-
-/// By what the client knows again what it said.
-fn named(said: &Value) -> Value {
-    let short = |name: &str| {
-        let text = said[name].as_str()?;
-        Some(json!(text.chars().take(128).collect::<String>()))
-    };
-    let mut about = json!({});
-    for (from, to) in [
-        ("type", "frame"),
-        ("request_id", "request_id"),
-        ("id", "id"),
-    ] {
-        if let Some(text) = short(from) {
-            about[to] = text;
-        }
-    }
-    about
-}
-
-fn error(refusal: &Refusal, about: &Value) -> Value {
-    let mut frame = json!({ "type": "error", "code": refusal.code, "message": refusal.message });
-    if let Value::Object(about) = about {
-        for (name, value) in about {
-            frame[name] = value.clone();
-        }
-    }
-    frame
 }

@@ -103,8 +103,8 @@ impl Client {
         };
         match timeout(Duration::from_secs(20), waiting).await {
             Ok(heard) => heard,
-            Err(_) => panic!(
-                "not heard; the last were {:?}",
+            Err(late) => panic!(
+                "not heard, {late}; the last were {:?}",
                 self.frames.iter().rev().take(5).collect::<Vec<_>>()
             ),
         }

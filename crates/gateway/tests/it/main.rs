@@ -6,5 +6,6 @@ mod client;
 mod frames;
 mod preview;
 mod replay;
+mod shown;
 mod stream;
 mod world;

@@ -1,11 +1,9 @@
 //! What runs in a sandbox, as browsers see it.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{SinkExt as _, StreamExt as _};
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -14,173 +12,19 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::session::PauseReason;
-use nacre_gateway::preview::{
-    Access, Address, Admitted, Credential, NewCookie, Previews, Refusal, Target,
-};
-use nacre_gateway::{Body, Caller, Settings, Terminal};
-use sessions::Handle;
-use tokio::io::DuplexStream;
+use nacre_gateway::preview::Target;
+use nacre_gateway::{Caller, Settings, Terminal};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use wire::v1::Role;
 
-use crate::world::{World, caller, site};
-
-const COOKIE: &str = "__Host-nacre-preview=good";
-const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9));
-
-/// Takes the cookie `good` and, once, the code `once`.
-#[derive(Debug, Default)]
-struct Keys {
-    used: Mutex<bool>,
-}
-
-#[async_trait]
-impl Access for Keys {
-    async fn admit(&self, _: Address, by: &Credential) -> Result<Admitted, Refusal> {
-        let mut admitted = Admitted {
-            user: "usr_ada".to_owned(),
-            cookie: None,
-        };
-        match by {
-            Credential::Cookie(value) if value == "good" => Ok(admitted),
-            Credential::Code(code) if code == "once" => {
-                if std::mem::replace(&mut *self.used.lock().unwrap(), true) {
-                    return Err(Refusal::Unknown);
-                }
-                admitted.cookie = Some(NewCookie {
-                    value: "good".to_owned(),
-                    lasts: Duration::from_secs(60),
-                });
-                Ok(admitted)
-            }
-            _ => Err(Refusal::Unknown),
-        }
-    }
-}
-
-struct Shown {
-    world: World,
-    previews: Previews,
-    handle: Handle,
-}
-
-impl Shown {
-    async fn new() -> Self {
-        Self::with(Settings::usual()).await
-    }
-
-    async fn with(settings: Settings) -> Self {
-        let world = World::with(settings).await;
-        let handle = world.running().await;
-        let previews = Previews::new(world.gateway.clone(), site(), Arc::<Keys>::default());
-        Self {
-            world,
-            previews,
-            handle,
-        }
-    }
-
-    fn host(&self, target: Target) -> String {
-        let origin = site().origin(target, self.handle.session());
-        origin.strip_prefix("http://").unwrap().to_owned()
-    }
-
-    /// A program in the sandbox.
-    async fn program<S>(&mut self, port: u16, answer: S)
-    where
-        S: Fn(Request<Incoming>) -> Response<Body> + Clone + Send + Sync + 'static,
-    {
-        let place = self.handle.seen().borrow().place.unwrap();
-        let listener = self.world.fake.listen(place.sandbox, port).await;
-        let mut listener = listener.unwrap();
-        self.world.tasks.spawn(async move {
-            let mut connections = tokio::task::JoinSet::new();
-            while let Some(stream) = listener.accept().await {
-                let answer = answer.clone();
-                connections.spawn(async move {
-                    let service = service_fn(move |request| {
-                        let response = answer(request);
-                        async { Ok::<_, Infallible>(response) }
-                    });
-                    let _ = hyper::server::conn::http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), service)
-                        .with_upgrades()
-                        .await;
-                });
-            }
-        });
-    }
-
-    fn request(&self, target: Target, path: &str) -> hyper::http::request::Builder {
-        Request::builder()
-            .uri(path)
-            .header("host", self.host(target))
-    }
-
-    async fn get(&self, target: Target, path: &str) -> Response<Body> {
-        let request = self.request(target, path).header("cookie", COOKIE);
-        self.send(request.body(nothing()).unwrap()).await
-    }
-
-    async fn send<B>(&self, request: Request<B>) -> Response<Body>
-    where
-        B: hyper::body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        self.previews.answer(request, PEER).await
-    }
-
-    /// A connection to a server of previews.
-    fn connect(&mut self) -> DuplexStream {
-        let (ours, theirs) = tokio::io::duplex(64 << 10);
-        let previews = self.previews.clone();
-        self.world.tasks.spawn(async move {
-            let service = service_fn(move |request: Request<Incoming>| {
-                let previews = previews.clone();
-                async move { Ok::<_, Infallible>(previews.answer(request, PEER).await) }
-            });
-            let _ = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(theirs), service)
-                .with_upgrades()
-                .await;
-        });
-        ours
-    }
-}
-
-fn nothing() -> Full<Bytes> {
-    Full::default()
-}
-
-fn body(text: impl Into<Bytes>) -> Body {
-    Full::new(text.into())
-        .map_err(|never| match never {})
-        .boxed_unsync()
-}
-
-async fn text(response: Response<Body>) -> String {
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// Says what it was asked.
-fn echo(request: Request<Incoming>) -> Response<Body> {
-    let mut seen = vec![format!("{} {}", request.method(), request.uri())];
-    for (name, value) in request.headers() {
-        seen.push(format!("{name}: {}", value.to_str().unwrap()));
-    }
-    Response::builder()
-        .header("set-cookie", "__Host-nacre-preview=mine; Path=/")
-        .header("set-cookie", "theirs=1; Domain=preview.nacre.localhost")
-        .body(body(seen.join("\n")))
-        .unwrap()
-}
+use crate::shown::{COOKIE, Shown, body, echo, nothing, socket_echo, text};
+use crate::world::{World, caller};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_sees_localhost_and_who_asked_and_nothing_of_ours() {
     let mut shown = Shown::new().await;
-    shown.program(3000, echo).await;
+    shown.program(3000, |request| echo(&request)).await;
     let request = shown
         .request(Target::Port(3000), "/a?b=1")
         .header("cookie", format!("x=1; {COOKIE}"))
@@ -212,7 +56,7 @@ async fn a_program_sees_localhost_and_who_asked_and_nothing_of_ours() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_cookie_nobody_gets_in() {
     let mut shown = Shown::new().await;
-    shown.program(3000, echo).await;
+    shown.program(3000, |request| echo(&request)).await;
     for cookie in ["", "x=1", "__Host-nacre-preview=bad", "nacre-preview=good"] {
         let request = shown
             .request(Target::Port(3000), "/")
@@ -230,7 +74,7 @@ async fn without_the_cookie_nobody_gets_in() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_code_becomes_a_cookie_once_and_leaves_the_address() {
     let mut shown = Shown::new().await;
-    shown.program(3000, echo).await;
+    shown.program(3000, |request| echo(&request)).await;
     let asked = || shown.request(Target::Port(3000), "/x?a=1&nacre_code=once");
     let response = shown.send(asked().body(nothing()).unwrap()).await;
     assert_eq!(response.status(), StatusCode::FOUND);
@@ -261,7 +105,7 @@ async fn our_own_ports_are_not_shown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_editor_is_reached_by_a_token_and_nothing_beside_it() {
     let mut shown = Shown::new().await;
-    shown.program(9000, echo).await;
+    shown.program(9000, |request| echo(&request)).await;
     let root = shown.get(Target::Editor, "/").await;
     assert_eq!(root.headers()["location"], "/vscode/");
     let editor = text(shown.get(Target::Editor, "/vscode/x").await).await;
@@ -282,7 +126,7 @@ async fn the_editor_is_reached_by_a_token_and_nothing_beside_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_other_origins_change_nothing() {
     let mut shown = Shown::new().await;
-    shown.program(3000, echo).await;
+    shown.program(3000, |request| echo(&request)).await;
     let post = |origin: String| {
         shown
             .request(Target::Port(3000), "/")
@@ -355,32 +199,6 @@ async fn what_is_streamed_comes_as_it_is_said() {
         let frame = frame.unwrap().unwrap().unwrap();
         assert_eq!(frame.data_ref().unwrap(), word);
     }
-}
-
-/// Agrees to be a WebSocket, and says back what it hears.
-fn socket_echo(mut request: Request<Incoming>) -> Response<Body> {
-    use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-    let key = request.headers()["sec-websocket-key"].as_bytes().to_vec();
-    let upgrade = hyper::upgrade::on(&mut request);
-    let task = async move {
-        let stream = TokioIo::new(upgrade.await.unwrap());
-        let role = tokio_tungstenite::tungstenite::protocol::Role::Server;
-        let socket = tokio_tungstenite::WebSocketStream::from_raw_socket(stream, role, None);
-        let (mut to, mut from) = socket.await.split();
-        while let Some(Ok(message)) = from.next().await {
-            if to.send(message).await.is_err() {
-                break;
-            }
-        }
-    };
-    std::mem::drop(tokio::task::spawn(task));
-    Response::builder()
-        .status(StatusCode::SWITCHING_PROTOCOLS)
-        .header("connection", "upgrade")
-        .header("upgrade", "websocket")
-        .header("sec-websocket-accept", derive_accept_key(&key))
-        .body(body(""))
-        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -470,7 +288,7 @@ async fn too_many_at_once_are_turned_away() {
         ..Settings::usual()
     })
     .await;
-    shown.program(3000, echo).await;
+    shown.program(3000, |request| echo(&request)).await;
     let first = shown.get(Target::Port(3000), "/").await;
     let second = shown.get(Target::Port(3000), "/").await;
     assert_eq!(second.status(), StatusCode::SERVICE_UNAVAILABLE);

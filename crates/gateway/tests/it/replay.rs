@@ -166,38 +166,31 @@ async fn a_stalled_client_delays_nobody_and_is_brought_up_again() {
         quick.hear_until(is_finished(&id)).await;
     }
     let held = quick.frames.last().unwrap()["seq"].as_u64().unwrap();
-    let mut client = tokio::task::spawn(async move {
-        // What was on its way when it stalled comes first; none of it is a whole stream.
-        let mut bytes = Vec::new();
-        let mut piece = vec![0; 64 << 10];
-        while let Ok(Ok(length @ 1..)) =
-            timeout(Duration::from_secs(2), stalled.read(&mut piece)).await
-        {
-            bytes.extend_from_slice(&piece[..length]);
-        }
-        bytes
-    })
-    .await
-    .unwrap();
-    let mut last = 0;
-    let mut frames = 0;
-    while client.len() >= 2 {
-        let (head, length) = match client[1] {
-            126 => (4, usize::from(u16::from_be_bytes([client[2], client[3]]))),
+    // What was on its way when it stalled comes first.
+    let mut rest = Vec::new();
+    let mut piece = vec![0; 64 << 10];
+    while let Ok(Ok(length @ 1..)) = timeout(Duration::from_secs(2), stalled.read(&mut piece)).await
+    {
+        rest.extend_from_slice(&piece[..length]);
+    }
+    let (mut last, mut frames) = (0, 0);
+    while rest.len() >= 2 {
+        let (head, length) = match rest[1] {
+            126 => (4, usize::from(u16::from_be_bytes([rest[2], rest[3]]))),
             127 => {
-                let length = u64::from_be_bytes(client[2..10].try_into().unwrap());
+                let length = u64::from_be_bytes(rest[2..10].try_into().unwrap());
                 (10, usize::try_from(length).unwrap())
             }
             short => (2, usize::from(short)),
         };
-        if client[0] == 0x81 {
-            let frame: Value = serde_json::from_slice(&client[head..head + length]).unwrap();
+        if rest[0] == 0x81 {
+            let frame: Value = serde_json::from_slice(&rest[head..head + length]).unwrap();
             last = frame["seq"].as_u64().unwrap_or(last);
             frames += 1;
         }
-        client.drain(..head + length);
+        rest.drain(..head + length);
     }
-    assert!(client.is_empty(), "every frame is whole");
+    assert!(rest.is_empty(), "every frame is whole");
     assert!(frames > 0);
     assert!(last >= held, "it was brought to {last} of {held}");
 }
