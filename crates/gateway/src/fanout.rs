@@ -131,25 +131,28 @@ struct Crier {
 impl Crier {
     async fn run(mut self, mut watch: Watch) {
         let stop = self.shared.stop.clone();
-        let mut look = Instant::now() + LOOK;
-        let mut was_empty = false;
-        let mut presence_at = None;
+        // Held across rounds: there is one for every event.
+        let mut stopped = std::pin::pin!(stop.cancelled());
+        let mut look = std::pin::pin!(sleep_until(Instant::now() + LOOK));
+        let mut presence = std::pin::pin!(sleep_until(Instant::now()));
+        let (mut was_empty, mut is_stirred) = (false, false);
         let mut told = Vec::new();
         loop {
             let is_heard = tokio::select! {
-                () = stop.cancelled() => break,
+                () = &mut stopped => break,
                 heard = watch.told.recv() => collect(heard, &mut watch, &mut told),
-                () = self.feed.stirred.notified(), if presence_at.is_none() => {
-                    presence_at = Some(Instant::now() + PRESENCE);
+                () = self.feed.stirred.notified(), if !is_stirred => {
+                    is_stirred = true;
+                    presence.as_mut().reset(Instant::now() + PRESENCE);
                     continue;
                 }
-                () = sleep_until(presence_at.unwrap_or(look)), if presence_at.is_some() => {
-                    presence_at = None;
+                () = &mut presence, if is_stirred => {
+                    is_stirred = false;
                     self.feed.tell_presence();
                     continue;
                 }
-                () = sleep_until(look) => {
-                    look = Instant::now() + LOOK;
+                () = &mut look => {
+                    look.as_mut().reset(Instant::now() + LOOK);
                     let is_empty = self.feed.seats.load(Ordering::Acquire) == 0;
                     if is_empty && was_empty && self.shared.forget(self.session, &self.feed) {
                         return;

@@ -152,28 +152,25 @@ async fn one_who_was_away_too_long_begins_anew() {
     assert_eq!(messages.last().unwrap()["parts"][2]["content"]["text"], "c");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stalled_client_delays_nobody_and_is_brought_up_again() {
-    let mut world = World::new().await;
+/// What a client gets that takes nothing while more is told than is held for those who are behind.
+async fn stalled(settings: Settings) -> (Vec<Value>, u64) {
+    let mut world = World::with(settings).await;
     let session = world.running().await.session();
-    // Takes nothing: its pipe is full at once.
-    let mut stalled = world.wire(watched(session, None), 64).await;
+    // Its pipe is full at once.
+    let mut stalled = world.wire(watched(session, Some(0)), 4 << 10).await;
     let mut quick = Client::connect(&mut world, session, None).await;
-    // More than is held for those who are behind.
-    for turn in 0..60 {
-        let (id, words) = (format!("p{turn}"), "w".repeat(100_000));
+    for turn in 0..12 {
+        let (id, words) = (format!("p{turn}"), "w".repeat(500_000));
         quick.say(prompt(&id, &format!("write f {words}"))).await;
         quick.hear_until(is_finished(&id)).await;
     }
-    let held = quick.frames.last().unwrap()["seq"].as_u64().unwrap();
-    // What was on its way when it stalled comes first.
-    let mut rest = Vec::new();
-    let mut piece = vec![0; 64 << 10];
-    while let Ok(Ok(length @ 1..)) = timeout(Duration::from_secs(2), stalled.read(&mut piece)).await
+    let told = quick.frames.last().unwrap()["seq"].as_u64().unwrap();
+    let (mut rest, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+    while let Ok(Ok(length @ 1..)) = timeout(Duration::from_secs(1), stalled.read(&mut piece)).await
     {
         rest.extend_from_slice(&piece[..length]);
     }
-    let (mut last, mut frames) = (0, 0);
+    let (mut frames, mut rest) = (Vec::new(), &rest[..]);
     while rest.len() >= 2 {
         let (head, length) = match rest[1] {
             126 => (4, usize::from(u16::from_be_bytes([rest[2], rest[3]]))),
@@ -184,15 +181,34 @@ async fn a_stalled_client_delays_nobody_and_is_brought_up_again() {
             short => (2, usize::from(short)),
         };
         if rest[0] == 0x81 {
-            let frame: Value = serde_json::from_slice(&rest[head..head + length]).unwrap();
-            last = frame["seq"].as_u64().unwrap_or(last);
-            frames += 1;
+            frames.push(serde_json::from_slice(&rest[head..head + length]).unwrap());
         }
-        rest.drain(..head + length);
+        rest = &rest[head + length..];
     }
     assert!(rest.is_empty(), "every frame is whole");
-    assert!(frames > 0);
-    assert!(last >= held, "it was brought to {last} of {held}");
+    (frames, told)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stalled_client_delays_nobody_and_gets_what_it_missed_from_the_log() {
+    let (frames, held) = stalled(Settings::usual()).await;
+    let numbers = frames.iter().filter_map(|frame| frame["seq"].as_u64());
+    let numbers: Vec<u64> = numbers.collect();
+    let expected: Vec<u64> = (1..).take(numbers.len()).collect();
+    assert_eq!(numbers, expected);
+    assert!(numbers.last() >= Some(&held));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stalled_client_that_missed_too_much_begins_anew() {
+    let (frames, held) = stalled(Settings {
+        replayed: 50,
+        ..Settings::usual()
+    })
+    .await;
+    let anew = frames.iter().find(|frame| frame["type"] == "init").unwrap();
+    assert_eq!(anew["resync"], true);
+    assert!(anew["seq"].as_u64() >= Some(held));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,7 +240,7 @@ async fn a_thousand_clients_get_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hub_that_comes_anew_is_heard_without_gap() {
+async fn a_pause_and_what_wakes_are_told_without_gap() {
     let mut world = World::new().await;
     let session = world.running().await.session();
     let mut client = Client::connect(&mut world, session, Some(0)).await;
@@ -236,6 +252,47 @@ async fn a_hub_that_comes_anew_is_heard_without_gap() {
         .await;
     client.say(prompt("p2", "say two")).await;
     client.hear_until(is_finished("p2")).await;
+    let numbers = client.numbers();
+    let expected: Vec<u64> = (1..).take(numbers.len()).collect();
+    assert_eq!(numbers, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_another_process_has_is_to_be_looked_for_again() {
+    let mut world = World::with_short_lease().await;
+    let session = world.running().await.session();
+    let mut client = Client::connect(&mut world, session, None).await;
+    client.hear_type("init").await;
+    let other = world.another("second");
+    world.let_lease_run_out().await;
+    other.open(session).await.unwrap();
+    // Our hub finds out when it writes.
+    client.say(prompt("p", "say x")).await;
+    let closing = async { while client.hear().await.is_some() {} };
+    timeout(Duration::from_secs(20), closing).await.unwrap();
+    assert_eq!(client.closed, Some(1012));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hub_that_comes_anew_is_heard_without_gap() {
+    let mut world = World::with_short_lease().await;
+    let session = world.running().await.session();
+    let mut client = Client::connect(&mut world, session, Some(0)).await;
+    let other = world.another("second");
+    world.let_lease_run_out().await;
+    let theirs = other.open(session).await.unwrap();
+    let new = store::prompts::NewPrompt {
+        id: "theirs".to_owned(),
+        channel: "web:default".to_owned(),
+        mode: store::prompts::Mode::Followup,
+        body: r#"{"content":"say theirs"}"#.to_owned(),
+    };
+    theirs.prompt(new).await.unwrap();
+    other.shut_down().await;
+    client.say(prompt("ours", "say ours")).await;
+    client.hear_until(is_finished("theirs")).await;
+    client.say(prompt("again", "say again")).await;
+    client.hear_until(is_finished("again")).await;
     let numbers = client.numbers();
     let expected: Vec<u64> = (1..).take(numbers.len()).collect();
     assert_eq!(numbers, expected);

@@ -48,7 +48,16 @@ impl World {
         Self::with(Settings::usual()).await
     }
 
-    pub(crate) async fn with(mut settings: Settings) -> Self {
+    pub(crate) async fn with(settings: Settings) -> Self {
+        Self::set(settings, Duration::from_secs(30)).await
+    }
+
+    /// Whose sessions are soon anybody's.
+    pub(crate) async fn with_short_lease() -> Self {
+        Self::set(Settings::usual(), SHORT).await
+    }
+
+    async fn set(mut settings: Settings, lease: Duration) -> Self {
         let directory = camino_tempfile::tempdir().unwrap();
         let location = format!("sqlite:{}", directory.path().join("nacre.db"));
         let store = Store::open(&Config::new(location.parse().unwrap()))
@@ -62,16 +71,7 @@ impl World {
         tx.commit().await.unwrap();
         let fake = Fake::builder().build();
         let providers: Vec<Arc<dyn provider::Provider>> = vec![Arc::new(fake.clone())];
-        let sessions = Sessions::new(sessions::Makings {
-            store: store.clone(),
-            providers: providers.clone(),
-            clock: Arc::new(SystemClock),
-            owner: "first".to_owned(),
-            settings: sessions::Settings {
-                retries: [Duration::from_millis(10)].into(),
-                ..sessions::Settings::usual()
-            },
-        });
+        let sessions = process(&store, &fake, "first", lease);
         settings.preview = Some(site());
         let gateway = Gateway::new(Makings {
             store: store.clone(),
@@ -119,6 +119,16 @@ impl World {
         handle
     }
 
+    /// Another process on the same store and provider.
+    pub(crate) fn another(&self, owner: &str) -> Sessions {
+        process(&self.store, &self.fake, owner, Duration::from_secs(30))
+    }
+
+    /// Nobody renews it here.
+    pub(crate) async fn let_lease_run_out(&self) {
+        tokio::time::sleep(SHORT + Duration::from_millis(100)).await;
+    }
+
     /// A client's end of a socket that is served, without anything between.
     pub(crate) async fn wire(&mut self, watched: Watched, buffer: usize) -> DuplexStream {
         let seat = self
@@ -134,6 +144,22 @@ impl World {
         });
         ours
     }
+}
+
+const SHORT: Duration = Duration::from_secs(1);
+
+fn process(store: &Store, fake: &Fake, owner: &str, lease: Duration) -> Sessions {
+    Sessions::new(sessions::Makings {
+        store: store.clone(),
+        providers: vec![Arc::new(fake.clone())],
+        clock: Arc::new(SystemClock),
+        owner: owner.to_owned(),
+        settings: sessions::Settings {
+            lease,
+            retries: [Duration::from_millis(10)].into(),
+            ..sessions::Settings::usual()
+        },
+    })
 }
 
 pub(crate) fn watched(session: Id<Session>, since: Option<u64>) -> Watched {
