@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use sessions::{OpenParts, Told};
 use store::Event;
@@ -14,6 +15,7 @@ use tokio::sync::{Notify, watch};
 use wire::link::FromRunner;
 use wire::v1::{Presence, Watcher};
 
+use crate::direct::Direct;
 use crate::frame::{Batch, Builder};
 
 /// What is held for those who are behind.
@@ -23,6 +25,9 @@ const HELD_BATCHES: usize = 4096;
 /// What one is given at a time.
 const GIVEN_BYTES: usize = 256 << 10;
 const GIVEN_BATCHES: usize = 64;
+
+/// So many are written to in no time.
+const FEW: usize = 8;
 
 /// What a session tells.
 #[derive(Debug)]
@@ -46,6 +51,11 @@ struct Ring {
     seq: u64,
     open: OpenParts,
     present: BTreeMap<String, Watcher>,
+    /// Who has everything, and is written to from here.
+    parked: Vec<Arc<Direct>>,
+    /// When they were last written to, and how long that took.
+    pushed: Instant,
+    took: Duration,
 }
 
 /// Where one begins to watch.
@@ -79,6 +89,9 @@ impl Feed {
             seq,
             open: OpenParts::default(),
             present: BTreeMap::new(),
+            parked: Vec::new(),
+            pushed: Instant::now(),
+            took: Duration::ZERO,
         };
         ring.set_open(open);
         Self {
@@ -90,7 +103,7 @@ impl Feed {
         }
     }
 
-    /// Tells everybody, in one piece.
+    /// Tells everybody, in one piece. One task does.
     pub fn tell(&self, told: &[Told]) {
         let mut ring = self.ring();
         let mut batch = Builder::default();
@@ -132,7 +145,10 @@ impl Feed {
         ring.first += ring.batches.len() as u64 + 1;
         ring.batches.clear();
         ring.bytes = 0;
+        let parked = std::mem::take(&mut ring.parked);
         self.newest.send_replace(ring.first);
+        drop(ring);
+        wake(&parked);
     }
 
     /// Tells who is there.
@@ -149,7 +165,7 @@ impl Feed {
         }
         let batch = batch.build();
         ring.bytes += batch.bytes().len();
-        ring.batches.push_back(batch);
+        ring.batches.push_back(batch.clone());
         while ring.batches.len() > 1
             && (ring.bytes > HELD_BYTES || ring.batches.len() > HELD_BATCHES)
         {
@@ -158,8 +174,36 @@ impl Feed {
             ring.first += 1;
         }
         let newest = ring.first + ring.batches.len() as u64;
+        let mut parked = std::mem::take(&mut ring.parked);
+        // More comes than can be written one by one: each takes what there is, in one piece.
+        let begun = Instant::now();
+        let is_backlog = parked.len() > FEW && begun - ring.pushed < ring.took / 4;
+        ring.took = Duration::ZERO;
         drop(ring);
         self.newest.send_replace(newest);
+        if is_backlog {
+            wake(&parked);
+            return;
+        }
+        // Nobody else waits meanwhile: whoever is not parked reads from the ring.
+        parked.retain(|one| one.push(newest - 1, &batch));
+        let mut ring = self.ring();
+        ring.pushed = Instant::now();
+        ring.took = ring.pushed - begun;
+        ring.parked.append(&mut parked);
+    }
+
+    /// True if nothing is there after this position: what comes is written to the client from here.
+    pub(crate) fn park(&self, next: u64, one: &Arc<Direct>) -> bool {
+        let mut ring = self.ring();
+        let newest = ring.first + ring.batches.len() as u64;
+        if next != newest || self.is_over() {
+            return false;
+        }
+        if one.park(next) {
+            ring.parked.push(Arc::clone(one));
+        }
+        true
     }
 
     /// The number of the last event that was told.
@@ -214,6 +258,8 @@ impl Feed {
     /// Whoever watches is told what there is, and then that it is over.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
+        let parked = std::mem::take(&mut self.ring().parked);
+        wake(&parked);
         self.newest.send_modify(|_| {});
     }
 
@@ -308,82 +354,14 @@ impl Ring {
     }
 }
 
+fn wake(parked: &[Arc<Direct>]) {
+    for one in parked {
+        one.wake();
+    }
+}
+
 /// So many are named.
 const WATCHERS: usize = 200;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn event(seq: u64, body: &str) -> Told {
-        let new = store::NewEvent::from_json(body).unwrap();
-        Told::Numbered(Event {
-            seq,
-            at: model::Timestamp::UNIX_EPOCH,
-            kind: new.kind().to_owned(),
-            body: Arc::clone(new.body()),
-        })
-    }
-
-    fn frames(out: &VecDeque<Batch>) -> Vec<String> {
-        let frames = out.iter().flat_map(Batch::frames);
-        frames
-            .map(|(_, json)| String::from_utf8(json.to_vec()).unwrap())
-            .collect()
-    }
-
-    #[test]
-    fn whoever_joins_gets_what_follows_and_nothing_before() {
-        let feed = Feed::new(3, &[]);
-        feed.tell(&[event(4, r#"{"type":"title","title":"a"}"#)]);
-        let joined = feed.join();
-        assert_eq!(joined.seq, 4);
-        feed.tell(&[event(5, r#"{"type":"title","title":"b"}"#)]);
-        let mut out = VecDeque::new();
-        let given = feed.give(joined.next, &mut out);
-        assert_eq!(given, Given::Upto(joined.next + 1, Some(5)));
-        assert_eq!(frames(&out), [r#"{"seq":5,"type":"title","title":"b"}"#]);
-    }
-
-    #[test]
-    fn one_who_falls_behind_what_is_held_is_told_so() {
-        let feed = Feed::new(0, &[]);
-        let joined = feed.join();
-        let long = format!(r#"{{"type":"title","title":"{}"}}"#, "x".repeat(900_000));
-        for seq in 1..=6 {
-            feed.tell(&[event(seq, &long)]);
-        }
-        let given = feed.give(joined.next, &mut VecDeque::new());
-        assert_eq!(given, Given::Behind);
-    }
-
-    #[test]
-    fn an_open_part_is_given_whole_until_it_closes() {
-        let feed = Feed::new(0, &[]);
-        let delta = |offset: u64, text: &str| {
-            let frame = FromRunner::PartDelta {
-                message_id: "m".to_owned(),
-                part_id: "p".to_owned(),
-                offset,
-                text: text.to_owned(),
-            };
-            Told::Passing(serde_json::to_string(&frame).unwrap().into())
-        };
-        feed.tell(&[delta(0, "ab"), delta(2, "cd")]);
-        let moment = VecDeque::from([feed.join().moment]);
-        assert!(frames(&moment)[0].contains("abcd"), "{moment:?}");
-        feed.tell(&[event(
-            1,
-            r#"{"type":"part","message_id":"m","part_id":"p","kind":"text","text":"abcd"}"#,
-        )]);
-        assert_eq!(feed.join().moment.count(), 0);
-    }
-
-    #[test]
-    fn what_was_told_already_is_not_told_again() {
-        let feed = Feed::new(5, &[]);
-        let joined = feed.join();
-        feed.tell(&[event(5, r#"{"type":"title","title":"b"}"#)]);
-        assert_eq!(feed.give(joined.next, &mut VecDeque::new()), Given::Nothing);
-    }
-}
+mod tests;

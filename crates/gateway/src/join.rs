@@ -1,5 +1,7 @@
 //! Two byte streams made one: what passes is nobody's business but theirs.
 
+use std::io;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -8,14 +10,14 @@ use hyper::HeaderMap;
 use hyper::header::{self, HeaderName, HeaderValue};
 use sha1::{Digest as _, Sha1};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// How long the other side may take to end after one has.
 const FAREWELL: Duration = Duration::from_secs(10);
 
 const PIECE: usize = 16 << 10;
 
-/// Carries bytes both ways until both sides have ended, or one says nothing for so long.
+/// Carries bytes both ways until both sides have ended, or neither said anything for so long.
 pub(crate) async fn join(
     one: impl AsyncRead + AsyncWrite,
     other: impl AsyncRead + AsyncWrite,
@@ -23,25 +25,54 @@ pub(crate) async fn join(
 ) {
     let (mut from_one, mut to_one) = tokio::io::split(one);
     let (mut from_other, mut to_other) = tokio::io::split(other);
-    let mut there = std::pin::pin!(carry(&mut from_one, &mut to_other, silence));
-    let mut back = std::pin::pin!(carry(&mut from_other, &mut to_one, silence));
+    let heard = Heard {
+        last: Mutex::new(Instant::now()),
+        silence,
+    };
+    let mut there = std::pin::pin!(carry(&mut from_one, &mut to_other, &heard));
+    let mut back = std::pin::pin!(carry(&mut from_other, &mut to_one, &heard));
     tokio::select! {
         () = &mut there => { let _ = timeout(FAREWELL, back).await; }
         () = &mut back => { let _ = timeout(FAREWELL, there).await; }
     }
 }
 
+/// When either side was last heard.
+struct Heard {
+    last: Mutex<Instant>,
+    silence: Duration,
+}
+
+impl Heard {
+    fn end(&self) -> Instant {
+        *self.last.lock().expect("no holder of this lock panics") + self.silence
+    }
+
+    /// Waits as long as the other direction is alive. None where there is nothing more to wait for.
+    async fn wait<T>(&self, work: impl Future<Output = io::Result<T>>) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            let end = self.end();
+            match timeout_at(end, &mut work).await {
+                Ok(done) => {
+                    *self.last.lock().expect("no holder of this lock panics") = Instant::now();
+                    return done.ok();
+                }
+                Err(_) if self.end() > end => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
 async fn carry(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    silence: Duration,
+    heard: &Heard,
 ) {
     let mut buffer = vec![0; PIECE];
-    loop {
-        let read = timeout(silence, from.read(&mut buffer)).await;
-        let Ok(Ok(length @ 1..)) = read else { break };
-        let written = timeout(silence, to.write_all(&buffer[..length])).await;
-        if !matches!(written, Ok(Ok(()))) {
+    while let Some(length @ 1..) = heard.wait(from.read(&mut buffer)).await {
+        if heard.wait(to.write_all(&buffer[..length])).await.is_none() {
             break;
         }
     }
@@ -104,5 +135,23 @@ mod tests {
         let key = HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ==");
         headers.insert(header::SEC_WEBSOCKET_KEY, key);
         assert_eq!(accept(&headers).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_lives_while_one_side_speaks_and_ends_when_neither_does() {
+        let (mut browser, one) = tokio::io::duplex(64);
+        let (mut program, other) = tokio::io::duplex(64);
+        let minute = Duration::from_mins(1);
+        let joined = join(one, other, minute);
+        let speaking = async {
+            let mut byte = [0];
+            for _ in 0..10 {
+                tokio::time::sleep(minute * 2 / 3).await;
+                program.write_all(b"x").await.unwrap();
+                browser.read_exact(&mut byte).await.unwrap();
+            }
+            assert_eq!(browser.read(&mut byte).await.unwrap(), 0);
+        };
+        tokio::join!(joined, speaking);
     }
 }

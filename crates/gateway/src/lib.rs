@@ -15,6 +15,7 @@
 
 mod answer;
 mod deeds;
+mod direct;
 mod events;
 mod fanout;
 mod feed;

@@ -11,10 +11,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use model::{Id, Session};
 use tokio::sync::watch;
 use wire::v1::Init;
 
+use crate::direct::Direct;
 use crate::feed::{Feed, Given, Joined};
 use crate::frame::Batch;
 use crate::{Gateway, Shared, shown};
@@ -118,6 +120,22 @@ impl Replay {
             At::Live(next) => self.take(next, out),
             _ => Ok(false),
         }
+    }
+
+    /// True if everything was given: what comes is written to the client by the feed, until
+    /// [`unpark`](Self::unpark).
+    pub(crate) fn park(&self, one: &Arc<Direct>) -> bool {
+        matches!(self.at, At::Live(next) if self.feed.park(next, one))
+    }
+
+    /// What the client has to write before anything else.
+    pub(crate) fn unpark(&mut self, one: &Direct) -> Bytes {
+        let Some((place, rest)) = one.unpark() else {
+            return Bytes::new();
+        };
+        self.seen = place.seq.or(self.seen);
+        self.at = At::Live(place.next);
+        rest
     }
 
     fn take(&mut self, next: u64, out: &mut VecDeque<Batch>) -> Result<bool, Over> {

@@ -1,4 +1,6 @@
 use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -11,8 +13,10 @@ use wire::v1::FromClient;
 use super::hear::{Foul, Heard, Hearing};
 use super::out::Out;
 use super::pace::Pace;
+use super::words::{about, error, is_slow, named};
 use crate::Settings;
 use crate::deeds::{Deeds, Refusal, is_looking};
+use crate::direct::Direct;
 use crate::replay::{Over, Replay};
 
 /// The service restarts: come again.
@@ -34,6 +38,8 @@ const UNTAKEN: usize = 128;
 pub(super) struct Client {
     replay: Replay,
     deeds: Deeds,
+    /// Where the feed may write by itself.
+    direct: Option<Arc<Direct>>,
     settings: Settings,
     hearing: Hearing,
     pace: Pace,
@@ -54,6 +60,25 @@ struct Done {
     was_waiting: bool,
 }
 
+/// What can happen to a client.
+enum News {
+    Written(io::Result<()>),
+    Told(Result<(), Over>),
+    /// The feed could not write all of it.
+    Woken,
+    Read(io::Result<usize>),
+    Done(Done),
+    Tick,
+    Stopped,
+}
+
+async fn woken(parked: Option<&Arc<Direct>>) {
+    match parked {
+        Some(direct) => direct.woken.notified().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// How a socket ends.
 enum End {
     /// Broken, silent, or closed by the client.
@@ -67,8 +92,8 @@ impl From<Foul> for End {
     }
 }
 
-impl From<std::io::Error> for End {
-    fn from(_: std::io::Error) -> Self {
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> Self {
         Self::Gone
     }
 }
@@ -87,12 +112,18 @@ impl From<Over> for End {
 
 impl Client {
     /// `read` came with the handshake.
-    pub(super) fn new(replay: Replay, deeds: Deeds, read: &[u8]) -> Self {
+    pub(super) fn new(
+        replay: Replay,
+        deeds: Deeds,
+        read: &[u8],
+        direct: Option<Arc<Direct>>,
+    ) -> Self {
         let settings = deeds.shared.settings.clone();
         let now = Instant::now();
         Self {
             replay,
             deeds,
+            direct,
             hearing: Hearing::new(read, settings.frame),
             pace: Pace::new(settings.burst, settings.each_second, now),
             out: Out::default(),
@@ -143,32 +174,51 @@ impl Client {
                 self.out.put(&mut batches);
             }
             let can_hear = self.out.len() < UNTAKEN && self.waiting.len() < WAITING;
-            tokio::select! {
-                written = self.out.write(writer), if !self.out.is_empty() => {
+            let direct = self.direct.clone();
+            let parked = direct
+                .as_ref()
+                .filter(|direct| self.out.is_empty() && self.replay.park(direct));
+            let news = tokio::select! {
+                written = self.out.write(writer), if !self.out.is_empty() => News::Written(written),
+                next = self.replay.next(&mut batches), if self.out.is_empty() && parked.is_none() => {
+                    News::Told(next)
+                }
+                () = woken(parked) => News::Woken,
+                read = reader.read_buf(self.hearing.buffer()), if can_hear => News::Read(read),
+                Some(done) = self.doing.next(), if !self.doing.is_empty() => News::Done(done),
+                () = &mut tick => News::Tick,
+                () = &mut stopped => News::Stopped,
+            };
+            // What the feed has begun to write comes before anything of ours.
+            if let Some(direct) = parked {
+                let rest = self.replay.unpark(direct);
+                self.out.put_first(rest);
+            }
+            match news {
+                News::Written(written) => {
                     written?;
                     self.taken = Instant::now();
                 }
-                next = self.replay.next(&mut batches), if self.out.is_empty() => {
+                News::Told(next) => {
                     next?;
-                    if self.out.is_empty() {
-                        self.taken = Instant::now();
-                    }
+                    self.taken = Instant::now();
                     self.out.put(&mut batches);
                 }
-                read = reader.read_buf(self.hearing.buffer()), if can_hear => {
+                News::Woken => self.taken = Instant::now(),
+                News::Read(read) => {
                     if read? == 0 {
                         return Err(End::Gone);
                     }
                     self.heard = Instant::now();
                     self.listen()?;
                 }
-                Some(done) = self.doing.next(), if !self.doing.is_empty() => self.finish(&done)?,
-                () = &mut tick => {
+                News::Done(done) => self.finish(&done)?,
+                News::Tick => {
                     let now = Instant::now();
                     tick.as_mut().reset(now + self.settings.ping);
                     self.check(now)?;
                 }
-                () = &mut stopped => return Err(End::Close(RESTART, "the server restarts")),
+                News::Stopped => return Err(End::Close(RESTART, "the server restarts")),
             }
         }
     }
@@ -307,52 +357,4 @@ impl Client {
         self.out.say(&error(refusal, &about));
         Ok(())
     }
-}
-
-/// What takes a while, and may be overtaken.
-fn is_slow(frame: &FromClient) -> bool {
-    matches!(
-        frame,
-        FromClient::SaveSnapshot { .. }
-            | FromClient::Pause
-            | FromClient::RunAutoStart
-            | FromClient::GitStatus { .. }
-            | FromClient::GitCreateBranch { .. }
-            | FromClient::GitCommit { .. }
-            | FromClient::GitPush { .. }
-            | FromClient::GitCreatePr { .. }
-    )
-}
-
-fn about(frame: &FromClient) -> Value {
-    named(&serde_json::to_value(frame).unwrap_or_default())
-}
-
-/// By what the client knows again what it said.
-fn named(said: &Value) -> Value {
-    let short = |name: &str| {
-        let text = said[name].as_str()?;
-        Some(json!(text.chars().take(128).collect::<String>()))
-    };
-    let mut about = json!({});
-    for (from, to) in [
-        ("type", "frame"),
-        ("request_id", "request_id"),
-        ("id", "id"),
-    ] {
-        if let Some(text) = short(from) {
-            about[to] = text;
-        }
-    }
-    about
-}
-
-fn error(refusal: &Refusal, about: &Value) -> Value {
-    let mut frame = json!({ "type": "error", "code": refusal.code, "message": refusal.message });
-    if let Value::Object(about) = about {
-        for (name, value) in about {
-            frame[name] = value.clone();
-        }
-    }
-    frame
 }

@@ -7,6 +7,7 @@ mod client;
 mod hear;
 mod out;
 mod pace;
+mod words;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use tokio::time::timeout;
 use self::client::Client;
 use crate::answer::{self, Body, full, problem};
 use crate::deeds::Deeds;
+use crate::direct::{Closing, Direct, Plain};
 use crate::fanout::Seat;
 use crate::{Gateway, Watched, join};
 
@@ -60,9 +62,8 @@ impl Gateway {
                 Ok(parts) => {
                     let stream = parts.io.into_inner();
                     let _ = stream.set_nodelay(true);
-                    let (reader, writer) = stream.into_split();
                     let read = parts.read_buf;
-                    gateway.serve(reader, writer, &read, watched, seat).await;
+                    gateway.serve_tcp(stream, &read, watched, seat).await;
                 }
                 Err(upgraded) => {
                     let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
@@ -73,20 +74,40 @@ impl Gateway {
         response
     }
 
+    /// The same as [`serve`](Self::serve), and quicker: who waits is written to by the feed.
+    pub async fn serve_tcp(&self, stream: TcpStream, read: &[u8], watched: Watched, seat: Seat) {
+        let stream = Arc::new(stream);
+        let direct = Arc::new(Direct::new(Arc::clone(&stream)));
+        let (reader, writer) = (Plain(Arc::clone(&stream)), Plain(stream));
+        let client = self.client(&watched, &seat, read, Some(Arc::clone(&direct)));
+        let _closing = Closing(direct);
+        client.live(reader, writer, watched.resume).await;
+    }
+
     /// Serves a socket after its handshake; `read` came with it. Returns when the client is gone.
     pub async fn serve<R, W>(&self, reader: R, writer: W, read: &[u8], watched: Watched, seat: Seat)
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
+        let client = self.client(&watched, &seat, read, None);
+        client.live(reader, writer, watched.resume).await;
+        drop(seat);
+    }
+
+    fn client(
+        &self,
+        watched: &Watched,
+        seat: &Seat,
+        read: &[u8],
+        direct: Option<Arc<Direct>>,
+    ) -> Client {
         let replay = self.replay(watched.session, seat.feed(), watched.since);
         let deeds = Deeds {
             shared: Arc::clone(&self.0),
             session: watched.session,
-            caller: watched.caller,
+            caller: watched.caller.clone(),
         };
-        let client = Client::new(replay, deeds, read);
-        client.live(reader, writer, watched.resume).await;
-        drop(seat);
+        Client::new(replay, deeds, read, direct)
     }
 }

@@ -30,6 +30,13 @@ impl Out {
         self.pieces.extend(bytes);
     }
 
+    /// Before all else: the rest of what was begun.
+    pub(crate) fn put_first(&mut self, rest: Bytes) {
+        if !rest.is_empty() {
+            self.pieces.push_front(rest);
+        }
+    }
+
     /// For this client alone.
     pub(crate) fn say(&mut self, frame: &Value) {
         let batch = Batch::passing(&frame.to_string());

@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
 use crate::client::{Client, Text};
-use crate::world::{World, watched};
+use crate::world::{Way, World, watched};
 
 fn prompt(id: &str, content: &str) -> Value {
     json!({ "type": "prompt", "id": id, "content": content })
@@ -153,11 +153,11 @@ async fn one_who_was_away_too_long_begins_anew() {
 }
 
 /// What a client gets that takes nothing while more is told than is held for those who are behind.
-async fn stalled(settings: Settings) -> (Vec<Value>, u64) {
+async fn stalled(settings: Settings, way: Way) -> (Vec<Value>, u64) {
     let mut world = World::with(settings).await;
     let session = world.running().await.session();
-    // Its pipe is full at once.
-    let mut stalled = world.wire(watched(session, Some(0)), 4 << 10).await;
+    // Its way is full at once.
+    let mut stalled = world.narrow(watched(session, Some(0)), way).await;
     let mut quick = Client::connect(&mut world, session, None).await;
     for turn in 0..12 {
         let (id, words) = (format!("p{turn}"), "w".repeat(500_000));
@@ -191,24 +191,28 @@ async fn stalled(settings: Settings) -> (Vec<Value>, u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stalled_client_delays_nobody_and_gets_what_it_missed_from_the_log() {
-    let (frames, held) = stalled(Settings::usual()).await;
-    let numbers = frames.iter().filter_map(|frame| frame["seq"].as_u64());
-    let numbers: Vec<u64> = numbers.collect();
-    let expected: Vec<u64> = (1..).take(numbers.len()).collect();
-    assert_eq!(numbers, expected);
-    assert!(numbers.last() >= Some(&held));
+    for way in [Way::Duplex, Way::Tcp] {
+        let (frames, told) = stalled(Settings::usual(), way).await;
+        let numbers = frames.iter().filter_map(|frame| frame["seq"].as_u64());
+        let numbers: Vec<u64> = numbers.collect();
+        let expected: Vec<u64> = (1..).take(numbers.len()).collect();
+        assert_eq!(numbers, expected);
+        assert!(numbers.last() >= Some(&told), "{way:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stalled_client_that_missed_too_much_begins_anew() {
-    let (frames, held) = stalled(Settings {
-        replayed: 50,
-        ..Settings::usual()
-    })
-    .await;
-    let anew = frames.iter().find(|frame| frame["type"] == "init").unwrap();
-    assert_eq!(anew["resync"], true);
-    assert!(anew["seq"].as_u64() >= Some(held));
+    for way in [Way::Duplex, Way::Tcp] {
+        let settings = Settings {
+            replayed: 50,
+            ..Settings::usual()
+        };
+        let (frames, told) = stalled(settings, way).await;
+        let anew = frames.iter().find(|frame| frame["type"] == "init").unwrap();
+        assert_eq!(anew["resync"], true);
+        assert!(anew["seq"].as_u64() >= Some(told), "{way:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

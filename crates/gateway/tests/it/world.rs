@@ -10,7 +10,8 @@ use provider::fake::Fake;
 use sessions::{Handle, Sessions};
 use store::sessions::{Channel, NewSession, Type};
 use store::{Config, Store};
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use wire::v1::Role;
 
@@ -22,6 +23,8 @@ pub(crate) struct World {
     pub(crate) sessions: Sessions,
     pub(crate) gateway: Gateway,
     organisation: Id<Organisation>,
+    /// Clients so far.
+    pub(crate) connected: usize,
     /// What the world does beside the test.
     pub(crate) tasks: JoinSet<()>,
 }
@@ -87,6 +90,7 @@ impl World {
             sessions,
             gateway,
             organisation,
+            connected: 0,
             tasks: JoinSet::new(),
         }
     }
@@ -129,6 +133,35 @@ impl World {
         tokio::time::sleep(SHORT + Duration::from_millis(100)).await;
     }
 
+    /// A client's end of a socket that is served, with hardly any room on the way.
+    pub(crate) async fn narrow(&mut self, watched: Watched, way: Way) -> Box<dyn Io> {
+        match way {
+            Way::Duplex => Box::new(self.wire(watched, 4 << 10).await),
+            Way::Tcp => Box::new(self.tcp(watched, 4 << 10).await),
+        }
+    }
+
+    pub(crate) async fn tcp(&mut self, watched: Watched, buffer: u32) -> TcpStream {
+        let seat = self
+            .gateway
+            .take_seat(watched.session, &watched.caller)
+            .await
+            .unwrap();
+        let (listening, dialling) = (TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap());
+        listening.set_send_buffer_size(buffer).unwrap();
+        dialling.set_recv_buffer_size(buffer).unwrap();
+        listening.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = listening.listen(1).unwrap();
+        let to = listener.local_addr().unwrap();
+        let (ours, theirs) = tokio::join!(dialling.connect(to), listener.accept());
+        let gateway = self.gateway.clone();
+        self.tasks.spawn(async move {
+            let (stream, _) = theirs.unwrap();
+            gateway.serve_tcp(stream, &[], watched, seat).await;
+        });
+        ours.unwrap()
+    }
+
     /// A client's end of a socket that is served, without anything between.
     pub(crate) async fn wire(&mut self, watched: Watched, buffer: usize) -> DuplexStream {
         let seat = self
@@ -160,6 +193,18 @@ fn process(store: &Store, fake: &Fake, owner: &str, lease: Duration) -> Sessions
             ..sessions::Settings::usual()
         },
     })
+}
+
+/// A client's connection.
+pub(crate) trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
+
+/// By which of two ways a client is served.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Way {
+    Duplex,
+    /// The feed writes to it by itself.
+    Tcp,
 }
 
 pub(crate) fn watched(session: Id<Session>, since: Option<u64>) -> Watched {
