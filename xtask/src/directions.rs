@@ -68,6 +68,16 @@ const RULES: &[(&str, May)] = &[
         ]),
     ),
     ("nacre-doors", May::Use(&["nacre-model", "nacre-wire"])),
+    (
+        "nacre-gateway",
+        May::Use(&[
+            "nacre-model",
+            "nacre-provider",
+            "nacre-sessions",
+            "nacre-store",
+            "nacre-wire",
+        ]),
+    ),
     // The only one that names concrete providers.
     (
         "nacre-prove",

@@ -184,6 +184,75 @@ impl Handle {
         self.say(FromHub::Permission { id, allow }).await
     }
 
+    /// Undoes a message, what it did to files, and all that came after it.
+    pub async fn revert(
+        &self,
+        message_id: String,
+        request_id: Option<String>,
+        channel: Option<String>,
+    ) -> Result<(), HubError> {
+        self.say(FromHub::Revert {
+            message_id,
+            request_id,
+            channel,
+        })
+        .await
+    }
+
+    /// What the agent changed; told as `diff_result`.
+    pub async fn diff(&self, request_id: String, channel: Option<String>) -> Result<(), HubError> {
+        self.say(FromHub::Diff {
+            request_id,
+            channel,
+        })
+        .await
+    }
+
+    /// Told as `review_result`.
+    pub async fn review(
+        &self,
+        request_id: String,
+        focus: Option<String>,
+        model: Option<String>,
+    ) -> Result<(), HubError> {
+        self.say(FromHub::Review {
+            request_id,
+            focus,
+            model,
+        })
+        .await
+    }
+
+    /// A slash command of the agent; told as `command_result`.
+    pub async fn command(
+        &self,
+        request_id: String,
+        command: String,
+        args: Option<String>,
+        channel: Option<String>,
+    ) -> Result<(), HubError> {
+        self.say(FromHub::Command {
+            request_id,
+            command,
+            args,
+            channel,
+        })
+        .await
+    }
+
+    /// The channel's next prompt begins a new conversation.
+    pub async fn new_conversation(
+        &self,
+        request_id: String,
+        channel: String,
+    ) -> Result<(), HubError> {
+        self.say(FromHub::NewSession {
+            request_id,
+            channel,
+        })
+        .await
+    }
+
     /// To the runner as it is; what comes of it is told.
     pub(crate) async fn say(&self, frame: FromHub) -> Result<(), HubError> {
         self.ask(|reply| Command::Say(frame, reply)).await

@@ -33,6 +33,7 @@ mod told;
 
 pub use expire::Expire;
 pub use handle::{Attendance, Handle, HubError, Seen};
+pub use hub::OpenParts;
 pub use outside::{Nothing, Outside, Visitor};
 pub use records::New;
 pub use registry::{Makings, Sessions};

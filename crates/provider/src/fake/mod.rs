@@ -155,6 +155,13 @@ impl Fake {
         state.running(id).ok()?.inside.connect_door(door)
     }
 
+    /// Listens on a port of a sandbox, as a program inside does. None if somebody does already, or
+    /// it does not run.
+    pub async fn listen(&self, id: SandboxId, port: u16) -> Option<Listener> {
+        let mut state = self.inner.state().await;
+        state.running(id).ok()?.inside.bind(port).map(Listener)
+    }
+
     /// Its workplace does nothing more, for good.
     pub async fn silence(&self, id: SandboxId) -> Result<(), ProviderError> {
         let mut state = self.inner.state().await;
@@ -165,6 +172,22 @@ impl Fake {
     /// Everything it was asked, in order.
     pub fn calls(&self) -> Vec<Call> {
         self.inner.faults.calls()
+    }
+}
+
+/// A port of a sandbox that is listened on, for as long as this is held.
+pub struct Listener(machine::Bound);
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listener")
+    }
+}
+
+impl Listener {
+    /// None once the sandbox is gone.
+    pub async fn accept(&mut self) -> Option<tokio::io::DuplexStream> {
+        self.0.connections.recv().await
     }
 }
 

@@ -6,9 +6,9 @@ use tokio::time::Instant;
 
 use super::{Fake, exec, files};
 use crate::{
-    Alive, Capabilities, Capability, Door, Endpoints, Ensured, Exec, ExecSpec, FileStream, Health,
-    Kept, Provider, ProviderError, Receipt, Resumed, Sandbox, SandboxId, SandboxSpec, SandboxState,
-    Stream,
+    Alive, Capabilities, Capability, Door, Edge, Endpoints, Ensured, Exec, ExecSpec, FileStream,
+    Health, Kept, Provider, ProviderError, Receipt, Resumed, Sandbox, SandboxId, SandboxSpec,
+    SandboxState, Stream,
 };
 
 #[async_trait]
@@ -132,6 +132,17 @@ impl Provider for Fake {
                 "nothing listens on port {port}"
             ))),
         }
+    }
+
+    async fn edge(&self, id: SandboxId) -> Result<Option<Edge>, ProviderError> {
+        let mut state = self.inner.state().await;
+        state.running(id)?;
+        let spec = state.sandboxes.get(&id).map(|held| &held.record.spec);
+        let workplace = spec.and_then(|spec| spec.workplace.as_ref());
+        Ok(workplace.map(|workplace| Edge {
+            session: workplace.session.clone().unwrap_or_default(),
+            secret: model::Secret::new(format!("edge-of-{id}")),
+        }))
     }
 
     async fn serve(&self, id: SandboxId, name: &str) -> Result<Box<dyn Door>, ProviderError> {

@@ -50,7 +50,7 @@ use self::effects::{Hand, Notes};
 use self::expiry::Expiry;
 use self::idle::Idle;
 use self::line::Line;
-use self::parts::OpenParts;
+pub use self::parts::OpenParts;
 use self::talk::Link;
 use self::waiting::Waiting;
 use crate::lease::Lease;

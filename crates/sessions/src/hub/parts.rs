@@ -9,14 +9,14 @@ const LONGEST: usize = 1 << 20;
 
 /// Text that is still being said: what whoever comes in the middle of it is given whole.
 #[derive(Debug, Default)]
-pub(super) struct OpenParts {
+pub struct OpenParts {
     /// By message and part.
     open: BTreeMap<(String, String), PartContent>,
 }
 
 impl OpenParts {
     /// More of one. False if it does not follow what is held: the sender is wrong.
-    pub(super) fn grow(&mut self, message: &str, part: &str, offset: u64, more: &str) -> bool {
+    pub fn grow(&mut self, message: &str, part: &str, offset: u64, more: &str) -> bool {
         let key = (message.to_owned(), part.to_owned());
         if !self.open.contains_key(&key) && self.open.len() >= MOST {
             return true;
@@ -37,25 +37,25 @@ impl OpenParts {
     }
 
     /// One as it is now.
-    pub(super) fn put(&mut self, part: &Part) {
+    pub fn put(&mut self, part: &Part) {
         let key = (part.message_id.clone(), part.part_id.clone());
         if self.open.len() < MOST || self.open.contains_key(&key) {
             self.open.insert(key, part.content.clone());
         }
     }
 
-    pub(super) fn close(&mut self, message: &str, part: &str) {
+    pub fn close(&mut self, message: &str, part: &str) {
         self.open.remove(&(message.to_owned(), part.to_owned()));
     }
 
     /// Those of a message, which is over.
-    pub(super) fn close_all(&mut self, message: &str) -> Vec<String> {
+    pub fn close_all(&mut self, message: &str) -> Vec<String> {
         let of_it = self.open.extract_if(.., |(of, _), _| of == message);
         of_it.map(|((_, part), _)| part).collect()
     }
 
     /// Each whole, as a frame for clients.
-    pub(super) fn whole(&self) -> Vec<Arc<str>> {
+    pub fn whole(&self) -> Vec<Arc<str>> {
         let frames = self.open.iter().map(|((message, part), content)| {
             let part = FromRunner::Part(Part {
                 message_id: message.clone(),
