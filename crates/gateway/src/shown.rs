@@ -1,6 +1,7 @@
 //! Records as clients see them.
 
-use model::session::{Boot, Fault, Lifecycle, State};
+use model::Origin;
+use model::session::{Boot, Fault, Lifecycle, State, Way};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -31,7 +32,7 @@ pub fn session(record: &Record, site: Option<&Site>) -> v1::Session {
         agent: "opencode".to_owned(),
         model: text(&spec, "/boot/agent/model"),
         repos: repos(&spec),
-        origin: None,
+        origin: lifecycle.as_ref().map(|it| origin(it, &spec).to_owned()),
         sandbox_id: state.sandbox_id.clone(),
         generation: state.generation,
         snapshot_id: state.snapshot_id.clone(),
@@ -62,7 +63,36 @@ pub fn runtime(record: &Record, site: Option<&Site>) -> v1::Runtime {
             .filter(|_| record.state.status != store::sessions::Status::Stopped)
             .map(|site| site.url(Target::Exposed, record.id)),
         expires_at: record.state.expires_at.map(|at| at.to_string()),
-        ssh: None,
+        ssh: record
+            .state
+            .sandbox_id
+            .as_ref()
+            .map(|_| format!("nacre session ssh {}", record.id)),
+    }
+}
+
+/// What its sandbox was started from, or would be.
+fn origin(lifecycle: &Lifecycle, spec: &Value) -> &'static str {
+    if let State::Starting(starting) = &lifecycle.state
+        && let Boot::UnderWay {
+            way: Way::New { origin },
+            ..
+        } = &starting.boot
+    {
+        return match origin {
+            Origin::Session(_) => "session",
+            Origin::Prebuild(_) | Origin::DefaultPrebuild(_) => "prebuild",
+            Origin::Repo(_) => "repo",
+            Origin::Base(_) => "base",
+            Origin::Bare => "bare",
+        };
+    }
+    if lifecycle.snapshot().is_some() {
+        "session"
+    } else if spec["base"].is_string() {
+        "base"
+    } else {
+        "bare"
     }
 }
 

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
 use camino::Utf8PathBuf;
+use gateway::Gateway;
+use gateway::preview::{Previews, Site};
 use model::{Audit, Clock, Id, Session, SnapshotId, Timestamp};
 use provider::Provider;
 use serde_json::Value;
@@ -9,6 +11,7 @@ use store::Store;
 use store::sessions::Record;
 use tokio_util::task::TaskTracker;
 
+use crate::admission::Admission;
 use crate::auth::Caller;
 use crate::problem::{Answer, Problem};
 use crate::rate::Rate;
@@ -38,6 +41,10 @@ pub(crate) struct App(Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) parts: Parts,
     pub(crate) rate: Rate,
+    site: Site,
+    gateway: Gateway,
+    admission: Arc<Admission>,
+    previews: Previews,
     tasks: TaskTracker,
     begun: Timestamp,
 }
@@ -53,12 +60,51 @@ impl std::ops::Deref for App {
 impl App {
     pub(crate) fn new(parts: Parts) -> Self {
         let begun = parts.clock.now();
+        let site = parts.address.site();
+        let gateway = Gateway::new(gateway::Makings {
+            store: parts.store.clone(),
+            sessions: parts.sessions.clone(),
+            providers: parts.providers.clone(),
+            clock: Arc::clone(&parts.clock),
+            settings: gateway::Settings {
+                preview: Some(site.clone()),
+                ..gateway::Settings::usual()
+            },
+        });
+        let admission = Admission::new(
+            parts.store.clone(),
+            Arc::clone(&parts.vault),
+            Arc::clone(&parts.clock),
+        );
+        let admission = Arc::new(admission);
         Self(Arc::new(Shared {
             parts,
             rate: Rate::new(),
+            previews: Previews::new(gateway.clone(), site.clone(), Arc::clone(&admission) as _),
+            admission,
+            site,
+            gateway,
             tasks: TaskTracker::new(),
             begun,
         }))
+    }
+
+    /// Where previews are.
+    pub(crate) fn site(&self) -> &Site {
+        &self.0.site
+    }
+
+    /// Sockets, event streams, terminals.
+    pub(crate) fn gateway(&self) -> &Gateway {
+        &self.0.gateway
+    }
+
+    pub(crate) fn admission(&self) -> &Admission {
+        &self.0.admission
+    }
+
+    pub(crate) fn previews(&self) -> &Previews {
+        &self.0.previews
     }
 
     /// What is done beside requests.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod admission;
 mod app;
 mod auth;
 mod cookie;

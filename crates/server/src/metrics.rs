@@ -13,9 +13,7 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// In seconds; from what a look takes to what a start takes.
-const BUCKETS: [f64; 10] = [
-    0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 60.0,
-];
+const BUCKETS: [f64; 10] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 60.0];
 
 pub(crate) fn start() -> Option<&'static PrometheusHandle> {
     let recorder = RECORDER.get_or_init(|| {

@@ -10,6 +10,7 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -108,13 +109,9 @@ impl Front {
         peer: SocketAddr,
         stop: CancellationToken,
     ) {
-        let answer = service_fn(|mut request: hyper::Request<hyper::body::Incoming>| {
-            request.extensions_mut().insert(peer);
-            let router = self.router.clone();
-            async move {
-                let answer = router.oneshot(request.map(Body::new)).await;
-                Ok::<_, Infallible>(answer.unwrap_or_else(|never| match never {}))
-            }
+        let answer = service_fn(|request: hyper::Request<Incoming>| {
+            let front = self.clone();
+            async move { Ok::<_, Infallible>(front.answer(request, peer).await) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -134,6 +131,25 @@ impl Front {
         if let Err(error) = ended {
             tracing::debug!(%peer, %error, "a connection ended badly");
         }
+    }
+}
+
+impl Front {
+    /// A preview by its name, all else by its route.
+    async fn answer(&self, mut request: hyper::Request<Incoming>, peer: SocketAddr) -> Response {
+        let is_preview = host(request.headers()).is_some_and(|host| self.app.site().is_below(host));
+        if is_preview {
+            let answer = self.app.previews().answer(request, peer.ip()).await;
+            return answer.map(Body::new);
+        }
+        request.extensions_mut().insert(peer);
+        let answer = self.router.clone().oneshot(request.map(Body::new)).await;
+        answer.unwrap_or_else(|never| match never {})
+    }
+
+    /// Tells everybody who is connected to come again.
+    pub async fn shut_down(&self) {
+        self.app.gateway().shut_down().await;
     }
 }
 

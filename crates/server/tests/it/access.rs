@@ -1,8 +1,8 @@
 //! Who gets in: every route is walked, with nothing, with another's token, as a viewer.
 
+use http_body_util::Full;
 use hyper::Method;
 use hyper::header;
-use http_body_util::Full;
 use model::{Clock as _, Id, SignedDuration, SystemClock};
 use nacre_server::vault::tokens::{self, Kind};
 use serde_json::{Value, json};
@@ -65,7 +65,10 @@ async fn another_organisations_session_is_not_there_on_any_route() {
     let (ada, eve) = (world.somebody().await, world.somebody().await);
     let session = world.session(&ada).await;
     let of_sessions = |path: &String| path.starts_with("/v1/sessions/{id}");
-    for (method, path) in operations().into_iter().filter(|(_, path)| of_sessions(path)) {
+    for (method, path) in operations()
+        .into_iter()
+        .filter(|(_, path)| of_sessions(path))
+    {
         let body = match &*path {
             "/v1/sessions/{id}/recover" => json!({ "accept": true }),
             "/v1/sessions/{id}/exec" => json!({ "argv": ["true"] }),
@@ -130,7 +133,14 @@ async fn tokens_that_are_revoked_expired_forged_or_of_nobody_do_not_let_in() {
     tx.create_token(&row).await.unwrap();
     tx.commit().await.unwrap();
     let none_header = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1c3JfMSIsIm9yZyI6Im9yZ18xIn0.";
-    for token in [&*other.token, expired.expose(), none_header, "nac_", "x", "nac_ü"] {
+    for token in [
+        &*other.token,
+        expired.expose(),
+        none_header,
+        "nac_",
+        "x",
+        "nac_ü",
+    ] {
         let answer = world.ask(&with(token), Method::GET, "/v1/me").await;
         assert_eq!(answer.status, 401, "{token}");
     }
@@ -140,7 +150,11 @@ async fn tokens_that_are_revoked_expired_forged_or_of_nobody_do_not_let_in() {
 async fn requests_to_another_name_are_not_answered() {
     let world = World::new().await;
     let ada = world.somebody().await;
-    for host in ["evil.example", "127.0.0.1", "nacre.localhost.evil.example:7070"] {
+    for host in [
+        "evil.example",
+        "127.0.0.1",
+        "nacre.localhost.evil.example:7070",
+    ] {
         let request = hyper::Request::builder()
             .uri("/v1/me")
             .header(header::HOST, host)
@@ -168,12 +182,21 @@ async fn a_code_signs_one_browser_in_and_its_cookie_changes_nothing_by_itself() 
             .body(Full::from(json!({ "code": code }).to_string()))
             .unwrap()
     };
-    assert_eq!(world.send(sign_in("https://evil.example")).await.status, 403);
+    assert_eq!(
+        world.send(sign_in("https://evil.example")).await.status,
+        403
+    );
     let signed_in = world.send(sign_in(&origin)).await;
     assert_eq!(signed_in.status, 200, "{signed_in:?}");
     assert_eq!(world.send(sign_in(&origin)).await.status, 401);
     let cookie = signed_in.headers[header::SET_COOKIE].to_str().unwrap();
-    for part in ["__Host-nacre=", "HttpOnly", "Secure", "SameSite=Strict", "Path=/"] {
+    for part in [
+        "__Host-nacre=",
+        "HttpOnly",
+        "Secure",
+        "SameSite=Strict",
+        "Path=/",
+    ] {
         assert!(cookie.contains(part), "{cookie}");
     }
     let cookie = cookie.split(';').next().unwrap();

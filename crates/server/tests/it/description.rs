@@ -20,7 +20,10 @@ fn every_operation_says_how_it_fails() {
         for (method, operation) in operations.as_object().unwrap() {
             let answers = operation["responses"].as_object().unwrap();
             let says = answers.keys().any(|status| status.starts_with('4'));
-            assert!(says || path == "/healthz" || path == "/readyz", "{method} {path}");
+            assert!(
+                says || path == "/healthz" || path == "/readyz",
+                "{method} {path}"
+            );
             assert!(operation["summary"].is_string(), "{method} {path}");
         }
     }

@@ -35,7 +35,9 @@ async fn a_prompt_runs_once_however_often_it_is_sent() {
     assert_eq!(first["id"], again["id"]);
     let ended = world.until_ended(&ada, &id, "p1").await;
     assert_eq!(ended["status"], "finished");
-    let messages = world.get(&ada, &format!("/v1/sessions/{id}/messages")).await;
+    let messages = world
+        .get(&ada, &format!("/v1/sessions/{id}/messages"))
+        .await;
     let roles: Vec<&str> = messages["items"]
         .as_array()
         .unwrap()
@@ -162,7 +164,9 @@ async fn a_secret_is_kept_and_never_shown() {
         let path = entry.unwrap().path();
         if path.is_file() {
             let content = fs_err::read(&path).unwrap();
-            let is_there = content.windows(CANARY.len()).any(|w| w == CANARY.as_bytes());
+            let is_there = content
+                .windows(CANARY.len())
+                .any(|w| w == CANARY.as_bytes());
             assert!(!is_there, "{}", path.display());
         }
     }

@@ -171,10 +171,9 @@ impl World {
 
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Answer {
         let stream = TcpStream::connect(self.address).await.unwrap();
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream))
-                .await
-                .unwrap();
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .unwrap();
         let talk = async {
             let answer = sender.send_request(request).await.unwrap();
             let (head, body) = answer.into_parts();

@@ -67,6 +67,7 @@ pub(crate) async fn serve(_app: &App, arguments: Arguments) -> Result<ExitCode, 
 /// A server that takes connections.
 struct Running {
     address: Address,
+    front: Front,
     token_file: String,
     store: Store,
     sessions: Sessions,
@@ -132,8 +133,8 @@ impl Running {
             uploads,
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let serving = stop.clone();
-        tasks.spawn(async move { front.serve(listener, serving).await });
+        let (serving, door) = (stop.clone(), front.clone());
+        tasks.spawn(async move { door.serve(listener, serving).await });
         let jobs = Runner::new(
             store.clone(),
             Arc::new(sessions.clone()),
@@ -151,6 +152,7 @@ impl Running {
         });
         Ok(Self {
             address,
+            front,
             token_file: token_file.into_string(),
             store,
             sessions,
@@ -173,6 +175,8 @@ impl Running {
             _ = interrupt.recv() => {}
         }
         self.stop.cancel();
+        // Sockets are told to come again before what they watch is let go.
+        let _ = tokio::time::timeout(FAREWELL, self.front.shut_down()).await;
         self.sessions.shut_down().await;
         self.tasks.close();
         let _ = tokio::time::timeout(FAREWELL, self.tasks.wait()).await;

@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use gateway::preview::Target;
 use provider::{Exec, ExecInput, ExecOutput, ExecSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -228,9 +229,8 @@ async fn ports(
     let found: Found = inside
         .json(Method::GET, "/api/ports", Body::empty())
         .await?;
-    let address = &app.parts.address;
     let ports = found.ports.into_iter().map(|port| v1::PortInfo {
-        url: address.preview(&id, &port.port.to_string()),
+        url: app.site().url(Target::Port(port.port), hub.session()),
         port: port.port,
         reach: port.reach,
     });

@@ -9,7 +9,6 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Json, Named, Params};
 use crate::problem::{Answer, Problem};
-use crate::shown;
 
 const PAGE: u32 = 100;
 
@@ -51,7 +50,7 @@ async fn list(
         .into_iter()
         .filter(|message| message.removed_seq.is_none());
     Ok(Json(v1::Page {
-        items: kept.map(shown::message).collect(),
+        items: kept.map(gateway::shown::message).collect(),
         next_cursor,
     }))
 }

@@ -2,9 +2,11 @@ mod create;
 mod inside;
 mod lifecycle;
 mod messages;
+mod previews;
 mod prompts;
 mod records;
 mod snapshots;
+mod watch;
 
 use utoipa_axum::router::OpenApiRouter;
 use wire::v1;
@@ -22,13 +24,15 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .merge(messages::routes())
         .merge(prompts::routes())
         .merge(records::routes())
+        .merge(previews::routes())
         .merge(snapshots::routes())
+        .merge(watch::routes())
 }
 
 /// The session as it is now.
 async fn now(app: &App, caller: &Caller, id: &str) -> Answer<v1::Session> {
     let record = app.session(caller, id).await?;
-    let mut session = shown::session(&record, &app.parts.address)?;
+    let mut session = gateway::shown::session(&record, Some(app.site()));
     let phases = app.store().last_phases(record.id).await?;
     session.phases = phases.iter().map(shown::phase).collect();
     Ok(session)

@@ -15,7 +15,6 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Json, Named, Params};
 use crate::problem::{Answer, Problem};
-use crate::shown;
 
 const PAGE: u32 = 50;
 const LONGEST_PAGE: u32 = 200;
@@ -85,9 +84,9 @@ async fn list(
     let next_cursor = next_cursor.map(|record| record.id.to_string());
     let items = records
         .iter()
-        .map(|record| shown::session(record, &app.parts.address));
+        .map(|record| gateway::shown::session(record, Some(app.site())));
     Ok(Json(v1::Page {
-        items: items.collect::<Answer<_>>()?,
+        items: items.collect(),
         next_cursor,
     }))
 }

@@ -1,0 +1,195 @@
+//! Who sees previews: members of the session's organisation, by a code that a page of ours opens
+//! once, and whoever has a link that was shared.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use gateway::preview::{Access, Address, Admitted, Credential, NewCookie, Refusal, Target};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use model::{Clock, Id, Organisation, Secret, SignedDuration, Timestamp, User};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use store::Store;
+use store::accounts::TokenHash;
+use store::logins::Login;
+
+use crate::rate::Rate;
+use crate::vault::Vault;
+use crate::vault::tokens::{self, Kind};
+
+/// How long a browser sees a preview without being let in anew.
+const LASTS: Duration = Duration::from_hours(12);
+/// A link that a page of ours opens is opened at once.
+const CODE: SignedDuration = SignedDuration::from_mins(1);
+
+#[derive(Debug)]
+pub(crate) struct Admission {
+    store: Store,
+    vault: Arc<Vault>,
+    clock: Arc<dyn Clock>,
+    rate: Rate,
+}
+
+/// What a cookie says: who, which preview, until when. It opens nothing else.
+#[derive(Debug, Serialize, Deserialize)]
+struct Pass {
+    user: Id<User>,
+    org: Id<Organisation>,
+    at: String,
+    exp: i64,
+}
+
+impl Admission {
+    pub(crate) fn new(store: Store, vault: Arc<Vault>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            store,
+            vault,
+            clock,
+            rate: Rate::new(),
+        }
+    }
+
+    /// A code that lets one browser in, once.
+    pub(crate) async fn code(&self, login: Login) -> Result<(Secret, Timestamp), store::Error> {
+        let code = tokens::make(Kind::Code).map_err(|_| store::Error::Closed)?;
+        let now = self.clock.now();
+        let until = now.checked_add(CODE).unwrap_or(Timestamp::MAX);
+        let mut tx = self.store.begin().await?;
+        tx.create_login(&hash(&code), login, now, until).await?;
+        tx.commit().await?;
+        Ok((code, until))
+    }
+
+    async fn by_code(&self, to: Address, code: &str) -> Result<Admitted, Refusal> {
+        if !tokens::is_well_formed(Kind::Code, code) {
+            return Err(Refusal::Unknown);
+        }
+        let now = self.clock.now();
+        let code = Secret::new(code.to_owned());
+        let taken = async {
+            let mut tx = self.store.begin().await?;
+            let login = tx.take_login(&hash(&code), now).await?;
+            tx.commit().await?;
+            Ok::<_, store::Error>(login)
+        };
+        let login = taken.await.map_err(unavailable)?.ok_or(Refusal::Unknown)?;
+        self.is_of(to, login.organisation).await?;
+        let lasts = i64::try_from(LASTS.as_secs()).unwrap_or(0);
+        let pass = Pass {
+            user: login.user,
+            org: login.organisation,
+            at: to.to_string(),
+            exp: now.as_second() + lasts,
+        };
+        Ok(Admitted {
+            user: login.user.to_string(),
+            cookie: Some(NewCookie {
+                value: self.sign(&pass),
+                lasts: LASTS,
+            }),
+        })
+    }
+
+    async fn by_pass(&self, to: Address, cookie: &str) -> Result<Admitted, Refusal> {
+        let pass = self.verify(cookie).ok_or(Refusal::Unknown)?;
+        if pass.at != to.to_string() || pass.exp <= self.clock.now().as_second() {
+            return Err(Refusal::Unknown);
+        }
+        self.is_of(to, pass.org).await?;
+        // They may have left since.
+        let role = self.store.find_role(pass.org, pass.user).await;
+        role.map_err(unavailable)?.ok_or(Refusal::Unknown)?;
+        Ok(Admitted {
+            user: pass.user.to_string(),
+            cookie: None,
+        })
+    }
+
+    /// The link itself is the cookie, so that it ends when the link does.
+    async fn by_share(&self, to: Address, link: &str, anew: bool) -> Result<Admitted, Refusal> {
+        if !tokens::is_well_formed(Kind::Share, link) {
+            return Err(Refusal::Unknown);
+        }
+        let now = self.clock.now();
+        let hash = TokenHash::of(&Secret::new(link.to_owned()));
+        let found = self.store.find_share(&hash, now).await;
+        let share = found.map_err(unavailable)?.ok_or(Refusal::Unknown)?;
+        if share.session != to.session || to.target != Target::Port(share.port) {
+            return Err(Refusal::Unknown);
+        }
+        let left = share.expires_at.duration_since(now);
+        let left = Duration::try_from(left).unwrap_or_default();
+        Ok(Admitted {
+            user: format!("share:{}", share.id),
+            cookie: anew.then(|| NewCookie {
+                value: link.to_owned(),
+                lasts: left,
+            }),
+        })
+    }
+
+    async fn is_of(&self, to: Address, organisation: Id<Organisation>) -> Result<(), Refusal> {
+        let found = self.store.find_session(to.session).await;
+        let found = found.map_err(unavailable)?;
+        let is_its = found.is_some_and(|session| session.organisation == organisation);
+        is_its.then_some(()).ok_or(Refusal::Unknown)
+    }
+
+    fn sign(&self, pass: &Pass) -> String {
+        let payload = serde_json::to_vec(pass).unwrap_or_default();
+        let payload = URL_SAFE_NO_PAD.encode(payload);
+        let signature = self.mac(&payload).finalize().into_bytes();
+        format!("{payload}.{}", URL_SAFE_NO_PAD.encode(signature))
+    }
+
+    fn verify(&self, cookie: &str) -> Option<Pass> {
+        let (payload, signature) = cookie.split_once('.')?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        self.mac(payload).verify_slice(&signature).ok()?;
+        let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
+        serde_json::from_slice(&payload).ok()
+    }
+
+    fn mac(&self, payload: &str) -> Hmac<Sha256> {
+        let key = self.vault.server_key("preview");
+        Hmac::new_from_slice(key.expose().as_bytes())
+            .expect("HMAC takes a key of any length")
+            .chain_update(payload)
+    }
+}
+
+#[async_trait]
+impl Access for Admission {
+    async fn admit(&self, to: Address, by: &Credential) -> Result<Admitted, Refusal> {
+        let admitted = match by {
+            Credential::Cookie(cookie) if cookie.starts_with(Kind::Share.prefix()) => {
+                self.by_share(to, cookie, false).await
+            }
+            Credential::Cookie(cookie) => self.by_pass(to, cookie).await,
+            Credential::Code(code) => self.by_code(to, code).await,
+            Credential::Share(link) => self.by_share(to, link, true).await,
+        };
+        if matches!(admitted, Err(Refusal::Unknown)) {
+            let guessed = self.rate.failed(&to.session.to_string());
+            guessed.map_err(|_| Refusal::TooMany)?;
+        }
+        admitted
+    }
+}
+
+/// Not that of a code that signs in: one is worthless in the other's place.
+fn hash(code: &Secret) -> TokenHash {
+    TokenHash::of(&Secret::new(format!("preview {}", code.expose())))
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "it is what `map_err` hands over"
+)]
+fn unavailable(error: store::Error) -> Refusal {
+    tracing::error!(%error, "who may see a preview cannot be looked up");
+    Refusal::Unavailable
+}

@@ -1,0 +1,143 @@
+//! Everything that a session tells, as it comes: by socket, as events, as a terminal.
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use gateway::{Terminal, Watched};
+use model::{Id, Session};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use wire::v1;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::extract::{Named, Params};
+use crate::problem::Answer;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(connect))
+        .routes(routes!(events))
+        .routes(routes!(terminal))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct From {
+    /// The number of the last event that the client has; from the newest on, if it is not said.
+    since: Option<u64>,
+    /// Whether the session is woken.
+    resume: Option<bool>,
+}
+
+/// A socket: all that the session tells, and all that it can be asked.
+#[utoipa::path(get, path = "/v1/sessions/{id}/connect", tag = "watch",
+    params(("id" = String, Path), From),
+    responses((status = 101, description = "A WebSocket, JSON frames"),
+        (status = "4XX", body = v1::Problem), (status = "5XX", body = v1::Problem)))]
+async fn connect(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Params(from): Params<From>,
+    mut request: Request,
+) -> Answer<Response> {
+    let watched = watched(&app, &caller, &id, &from, true).await?;
+    let answer = app.gateway().socket(&mut request, watched).await;
+    Ok(answer.map(Body::new))
+}
+
+/// The same as events that the server sends, without gap from `since` on. It wakes nobody unless
+/// `resume` says so.
+#[utoipa::path(get, path = "/v1/sessions/{id}/events", tag = "watch",
+    params(("id" = String, Path), From),
+    responses((status = 200, body = String, content_type = "text/event-stream"),
+        (status = "4XX", body = v1::Problem), (status = "5XX", body = v1::Problem)))]
+async fn events(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Params(from): Params<From>,
+    request: Request,
+) -> Answer<Response> {
+    let watched = watched(&app, &caller, &id, &from, false).await?;
+    let answer = app.gateway().events(request.headers(), watched).await;
+    Ok(answer.map(Body::new))
+}
+
+async fn watched(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    from: &From,
+    wakes: bool,
+) -> Answer<Watched> {
+    Ok(Watched {
+        session: app.session(caller, id).await?.id,
+        caller: known(app, caller).await?,
+        since: from.since,
+        resume: from.resume.unwrap_or(wakes),
+    })
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct Screen {
+    /// Which of several; `main`, if it is not said.
+    name: Option<String>,
+    columns: Option<u16>,
+    rows: Option<u16>,
+}
+
+/// A terminal in the sandbox: a WebSocket of keystrokes and output.
+#[utoipa::path(get, path = "/v1/sessions/{id}/terminal", tag = "watch",
+    params(("id" = String, Path), Screen),
+    responses((status = 101, description = "A WebSocket, bytes both ways"),
+        (status = "4XX", body = v1::Problem), (status = "5XX", body = v1::Problem)))]
+async fn terminal(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Params(screen): Params<Screen>,
+    request: Request,
+) -> Answer<Response> {
+    let session: Id<Session> = app.session(&caller, &id).await?.id;
+    let known = known(&app, &caller).await?;
+    let terminal = Terminal {
+        name: screen.name,
+        columns: screen.columns,
+        rows: screen.rows,
+    };
+    // Its body is none: what follows is a socket.
+    let mut request = request.map(drop);
+    let answer = app
+        .gateway()
+        .terminal(&mut request, session, &known, &terminal)
+        .await;
+    Ok(answer.map(Body::new))
+}
+
+/// As others who watch see them.
+async fn known(app: &App, caller: &Caller) -> Answer<gateway::Caller> {
+    let user = match caller.user {
+        Some(user) => app.store().find_user(user).await?,
+        None => None,
+    };
+    let role = caller.shown_role();
+    Ok(match user {
+        Some(user) => gateway::Caller {
+            id: user.id.to_string(),
+            name: user.name,
+            email: Some(user.email),
+            role,
+        },
+        None => gateway::Caller {
+            id: "service".to_owned(),
+            name: "service".to_owned(),
+            email: None,
+            role,
+        },
+    })
+}
