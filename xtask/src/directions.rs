@@ -66,6 +66,7 @@ const RULES: &[(&str, May)] = &[
             "nacre-wire",
         ]),
     ),
+    ("nacre-doors", May::Use(&["nacre-model", "nacre-wire"])),
     // The only one that names concrete providers.
     (
         "nacre-prove",

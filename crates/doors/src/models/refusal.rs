@@ -1,0 +1,63 @@
+//! What we say ourselves, in the form of the API that was asked.
+
+use std::time::Duration;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::config::Api;
+use crate::content::{self, Answer};
+
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) api: Api,
+    pub(super) status: StatusCode,
+    pub(super) message: String,
+    pub(super) wait: Option<Duration>,
+}
+
+impl Refusal {
+    pub(super) fn new(api: Api, status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            api,
+            status,
+            message: message.into(),
+            wait: None,
+        }
+    }
+
+    pub(super) fn waiting(mut self, wait: impl Into<Option<Duration>>) -> Self {
+        self.wait = wait.into();
+        self
+    }
+
+    pub(super) fn answer(&self) -> Answer {
+        let kind = self.kind();
+        let message = &self.message;
+        let body = match self.api {
+            Api::Anthropic => {
+                json!({ "type": "error", "error": { "type": kind, "message": message } })
+            }
+            Api::OpenAi => json!({ "error": {
+                "message": message, "type": kind, "param": null, "code": kind,
+            } }),
+        };
+        let mut answer = content::say(self.status, "application/json", body.to_string());
+        if let Some(wait) = self.wait {
+            content::retry_after(&mut answer, wait);
+        }
+        answer
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.status.as_u16() {
+            401 => "authentication_error",
+            403 => "permission_error",
+            404 | 405 => "not_found_error",
+            413 => "request_too_large",
+            429 => "rate_limit_error",
+            400..=499 => "invalid_request_error",
+            _ => "api_error",
+        }
+    }
+}
