@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::content::BoxError;
 
 /// How long a sandbox may pause in the middle of a body.
-const PAUSE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_mins(1);
 
 const UNIT: usize = 1 << 10;
 

@@ -37,8 +37,11 @@ pub enum NetworkError {
     Authorities,
     #[error("cannot set up the doors' HTTP client")]
     Client(#[source] reqwest::Error),
-    #[error("the address of the model provider {id} is not an http or https address: {base_url}")]
-    BaseUrl { id: String, base_url: String },
+    #[error(
+        "the base URL of the model provider {id} must be an http or https address, without user, \
+         query and fragment"
+    )]
+    BaseUrl { id: String },
     #[error(
         "{id:?} cannot be the name of a model provider: use lower-case letters, digits, - and _"
     )]
@@ -58,7 +61,7 @@ impl Network {
             .connect_timeout(Duration::from_secs(self.connect_seconds))
             .read_timeout(Duration::from_secs(self.idle_seconds))
             .pool_max_idle_per_host(32)
-            .tcp_keepalive(Duration::from_secs(60));
+            .tcp_keepalive(Duration::from_mins(1));
         if let Some(proxy) = &self.proxy {
             let proxy = reqwest::Proxy::all(proxy.expose()).map_err(|_| NetworkError::Proxy)?;
             builder = builder.proxy(proxy);

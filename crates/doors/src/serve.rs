@@ -17,7 +17,7 @@ const HEAD: usize = 64 << 10;
 const HEADERS: usize = 100;
 
 /// Also how long a connection may rest between requests.
-const HEAD_TIME: Duration = Duration::from_secs(5 * 60);
+const HEAD_TIME: Duration = Duration::from_mins(5);
 
 /// Until either side is done with the connection.
 pub(crate) async fn serve<S, F, A>(stream: S, handle: F)

@@ -1,6 +1,6 @@
 //! A small scripted model, so that the whole way can be tried with no account and no internet.
 //!
-//! It is not a language model and says so. It speaks OpenAI's chat form, and makes the agent do
+//! It is not a language model and says so. It speaks the form of chat completions, and makes the agent do
 //! real things with its real tools. It remembers nothing: what comes next follows from the
 //! conversation in the request, so that it survives any restart.
 //!

@@ -49,7 +49,7 @@ pub(super) fn next(conversation: &Conversation) -> Step {
             call: Some(call),
             is_slow: false,
         },
-        None => Step::say(last_words(conversation, &play.done)),
+        None => Step::say(last_words(conversation, play.done)),
     }
 }
 
@@ -102,7 +102,7 @@ fn last_words(conversation: &Conversation, done: &str) -> String {
 struct Play<'a> {
     tools: &'a Conversation,
     calls: Vec<(String, Call)>,
-    done: String,
+    done: &'static str,
 }
 
 const PAGE: &str = "nacre-demo/index.html";
@@ -113,30 +113,30 @@ impl<'a> Play<'a> {
         let mut play = Self {
             tools: conversation,
             calls: Vec::new(),
-            done: String::new(),
+            done: "",
         };
         match wish {
             Wish::Write { file, text } => {
                 play.write(&format!("I write {file}."), file, &format!("{text}\n"));
                 play.run("Then I look at it.", &format!("cat -- {}", quoted(file)));
-                play.done = format!("{file} is written.");
+                play.done = "The file is written.";
             }
             Wish::Run { command } => {
                 play.run("I run that.", command);
-                play.done = "It ran.".to_owned();
+                play.done = "It ran.";
             }
             Wish::Clone { address } => {
                 let folder = "nacre-demo-clone";
                 let clone = format!("git clone --depth 1 -- {} {folder}", quoted(address));
                 play.run("I clone it.", &clone);
                 play.run("Then I look around in it.", &format!("ls -la {folder}"));
-                play.done = format!("The clone is in {folder}, if git had nothing against it.");
+                play.done = "The clone is in nacre-demo-clone, if git had nothing against it.";
             }
             Wish::Serve => play.serve(),
             Wish::Slow { .. } | Wish::Anything => play.usual(),
         }
         if play.calls.is_empty() {
-            play.done = "None of the tools that I know was offered to me.".to_owned();
+            play.done = "None of the tools that I know was offered to me.";
         }
         play
     }
@@ -151,11 +151,11 @@ impl<'a> Play<'a> {
             "#!/bin/sh\n\
              # Written by the demo model of Nacre.\n\
              echo 'You said: {said}'\n\
-             echo \"There are $(ls | wc -l) things in this directory, and it is $(date).\"\n"
+             echo \"Things in this directory: $(ls | wc -l). Now: $(date).\"\n"
         );
         self.write("Now I write a small program.", "nacre-demo.sh", &program);
         self.run("And I run it.", "sh nacre-demo.sh");
-        self.done = "I looked around, wrote nacre-demo.sh and ran it.".to_owned();
+        self.done = "I looked around, wrote nacre-demo.sh and ran it.";
     }
 
     fn serve(&mut self) {
@@ -173,9 +173,11 @@ impl<'a> Play<'a> {
             let behind = format!("nohup {server} >/tmp/nacre-demo.log 2>&1 & echo started");
             self.run("I start a server for it.", &behind);
         }
-        let look = format!("curl -sS --retry 5 --retry-connrefused http://127.0.0.1:{PORT}/");
+        let address = format!("http://127.0.0.1:{PORT}/");
+        // It takes a moment to start, and no proxy leads to it.
+        let look = format!("curl -s --noproxy '*' --retry 5 --retry-connrefused {address}");
         self.run("I ask it for the page.", &look);
-        self.done = format!("{PAGE} is served on port {PORT}: open the preview.");
+        self.done = "nacre-demo/index.html is served on port 3000: open the preview.";
     }
 
     fn run(&mut self, text: &str, command: &str) {

@@ -1,4 +1,4 @@
-//! A step in OpenAI's chat form, in one piece or as a stream.
+//! A step in the form of chat completions, in one piece or as a stream.
 
 use bytes::Bytes;
 use serde_json::{Value, json};

@@ -17,6 +17,11 @@ const MOST_WORDS: usize = 2000;
 impl Wish {
     pub(super) fn read(prompt: &str) -> Self {
         let prompt = prompt.trim();
+        // Some ways to an agent put what was said into quotation marks.
+        let bare = prompt.strip_prefix('"');
+        let prompt = bare
+            .and_then(|bare| bare.strip_suffix('"'))
+            .unwrap_or(prompt);
         let (first, rest) = match prompt.split_once(char::is_whitespace) {
             Some((first, rest)) => (first, rest.trim()),
             None => (prompt, ""),
@@ -103,6 +108,7 @@ mod tests {
             "Write a.txt with two\nlines",
             "run: echo hi && ls",
             "run `make`",
+            "\"run make\"",
             "clone https://example.org/a/b.git",
             "serve",
             "Serve a page",
@@ -126,6 +132,7 @@ mod tests {
                 r#"Write { file: "notes/a.txt", text: "hello there" }"#,
                 r#"Write { file: "a.txt", text: "two\nlines" }"#,
                 r#"Run { command: "echo hi && ls" }"#,
+                r#"Run { command: "make" }"#,
                 r#"Run { command: "make" }"#,
                 r#"Clone { address: "https://example.org/a/b.git" }"#,
                 "Serve",

@@ -129,12 +129,7 @@ impl Git {
         }
     }
 
-    async fn pass_on<B>(
-        &self,
-        visitor: &Visitor,
-        head: &Parts,
-        body: B,
-    ) -> Result<Answer, Box<Refused>>
+    async fn pass_on<B>(&self, visitor: &Visitor, head: &Parts, body: B) -> Result<Answer, Refused>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<BoxError>,
@@ -172,7 +167,7 @@ impl Git {
         token: Option<&Secret>,
         body: B,
         is_too_long: &stream::IsTooLong,
-    ) -> Result<reqwest::RequestBuilder, Box<Refused>>
+    ) -> Result<reqwest::RequestBuilder, Refused>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<BoxError>,
@@ -207,7 +202,7 @@ impl Git {
         }
     }
 
-    fn too_long(&self, asked: &Asked) -> Box<Refused> {
+    fn too_long(&self, asked: &Asked) -> Refused {
         let most = self.most(asked);
         let message = format!("this is more than the {most} bytes that go through the git door");
         Refused::new(StatusCode::PAYLOAD_TOO_LARGE, message)
@@ -220,7 +215,7 @@ impl Git {
         had_token: bool,
         secrets: &Redactor,
         slot: Slot,
-    ) -> Result<Answer, Box<Refused>> {
+    ) -> Result<Answer, Refused> {
         let status = answer.status();
         let Asked { address, verb, .. } = asked;
         if status.is_redirection() {

@@ -14,7 +14,7 @@ pub(super) fn answer(
     asked: &Asked,
     answer: &reqwest::Response,
     hosts: &[Host],
-) -> Result<Answer, Box<Refused>> {
+) -> Result<Answer, Refused> {
     let location = answer.headers().get(LOCATION);
     let target = location
         .and_then(|location| location.to_str().ok())
@@ -62,7 +62,7 @@ fn other_spelling(asked: &Asked, target: &Url, hosts: &[Host]) -> Option<String>
     (is_same && is_elsewhere).then_some(found.address.written)
 }
 
-fn refusal(asked: &Asked, target: Option<&Url>) -> Box<Refused> {
+fn refusal(asked: &Asked, target: Option<&Url>) -> Refused {
     let place = target.and_then(|target| Some((target.host_str()?, target.path())));
     let place = match place {
         Some((host, path)) => format!("{host}{}", path.trim_end_matches("/info/refs")),

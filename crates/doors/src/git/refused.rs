@@ -20,13 +20,13 @@ pub(super) struct Refused {
 const TEXT: &str = "text/plain; charset=utf-8";
 
 impl Refused {
-    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Box<Self> {
-        Box::new(Self {
+    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
             status,
             message: message.into(),
             wait: None,
             kind: TEXT,
-        })
+        }
     }
 
     pub(super) fn answer(&self) -> Answer {
@@ -42,7 +42,7 @@ impl Refused {
     }
 }
 
-impl From<AddressError> for Box<Refused> {
+impl From<AddressError> for Refused {
     fn from(error: AddressError) -> Self {
         let status = match error {
             AddressError::Form => StatusCode::NOT_FOUND,
@@ -57,7 +57,7 @@ impl From<AddressError> for Box<Refused> {
     }
 }
 
-impl From<Full> for Box<Refused> {
+impl From<Full> for Refused {
     fn from(full: Full) -> Self {
         let mut refused = Refused::new(StatusCode::TOO_MANY_REQUESTS, full.reason);
         refused.wait = Some(full.wait);
@@ -72,7 +72,7 @@ pub(super) fn by_host(
     verb: Verb,
     had_token: bool,
     words: &str,
-) -> Box<Refused> {
+) -> Refused {
     let Address { host, repo, .. } = address;
     let what = match verb {
         Verb::Fetch => "fetch from",

@@ -13,7 +13,7 @@ use crate::content::{BoxError, Content};
 use crate::gate::Slot;
 
 /// How long a sandbox may pause in the middle of a push.
-const PAUSE: Duration = Duration::from_secs(5 * 60);
+const PAUSE: Duration = Duration::from_mins(5);
 
 /// Set when a body turned out longer than it may be.
 pub(super) type IsTooLong = Arc<AtomicBool>;

@@ -188,19 +188,14 @@ impl Models {
         }
     }
 
-    async fn pass_on<B>(
-        &self,
-        visitor: &Visitor,
-        head: &Parts,
-        body: B,
-    ) -> Result<Answer, Box<Refusal>>
+    async fn pass_on<B>(&self, visitor: &Visitor, head: &Parts, body: B) -> Result<Answer, Refusal>
     where
         B: Body<Data = Bytes> + Send + Unpin,
         B::Error: Into<BoxError>,
     {
         let (server, endpoint) = self.find(head)?;
         let Upstream { id, api, .. } = &server.upstream;
-        let refuse = |status, reason: String| Box::new(Refusal::new(*api, status, reason));
+        let refuse = |status, reason: String| Refusal::new(*api, status, reason);
         let slot = self.gate.enter(visitor).map_err(|full| {
             refuse(StatusCode::TOO_MANY_REQUESTS, full.reason).waiting(full.wait)
         })?;
@@ -263,8 +258,8 @@ impl Models {
         Ok(answer)
     }
 
-    fn find(&self, head: &Parts) -> Result<(&Server, Endpoint), Box<Refusal>> {
-        let refuse = |api, status, reason: String| Box::new(Refusal::new(api, status, reason));
+    fn find(&self, head: &Parts) -> Result<(&Server, Endpoint), Refusal> {
+        let refuse = |api, status, reason: String| Refusal::new(api, status, reason);
         let path = head.uri.path();
         let Some((provider, rest)) = endpoint::split(path) else {
             let reason = "the model door is asked as /{provider}/v1/{endpoint}".to_owned();
@@ -299,13 +294,9 @@ impl Models {
         Ok((server, endpoint))
     }
 
-    async fn key(
-        &self,
-        visitor: &Visitor,
-        upstream: &Upstream,
-    ) -> Result<Option<Secret>, Box<Refusal>> {
+    async fn key(&self, visitor: &Visitor, upstream: &Upstream) -> Result<Option<Secret>, Refusal> {
         let Upstream { id, api, .. } = upstream;
-        let refuse = |status, reason| Box::new(Refusal::new(*api, status, reason));
+        let refuse = |status, reason| Refusal::new(*api, status, reason);
         if id == crate::demo::PROVIDER {
             return Ok(None);
         }
@@ -333,12 +324,13 @@ impl Server {
         let is_address = reqwest::Url::parse(&base).is_ok_and(|url| {
             matches!(url.scheme(), "http" | "https")
                 && url.has_host()
+                && url.username().is_empty()
+                && url.password().is_none()
                 && url.query().is_none()
                 && url.fragment().is_none()
         });
         if !is_address {
-            let (id, base_url) = (id.clone(), base_url.clone());
-            return Err(NetworkError::BaseUrl { id, base_url });
+            return Err(NetworkError::BaseUrl { id: id.clone() });
         }
         Ok(Self {
             upstream,

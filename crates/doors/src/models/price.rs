@@ -5,7 +5,7 @@ use wire::link::Usage;
 
 use crate::demo;
 
-/// Prices that are published; where from and when is in the file.
+/// Prices as far as we know them; where from, how old and how sure is in the file.
 const PUBLISHED: &str = include_str!("prices.json");
 
 /// Micro-dollars for a million tokens of a provider's model.

@@ -26,7 +26,7 @@ impl Refusal {
         }
     }
 
-    pub(super) fn waiting(mut self: Box<Self>, wait: impl Into<Option<Duration>>) -> Box<Self> {
+    pub(super) fn waiting(mut self, wait: impl Into<Option<Duration>>) -> Self {
         self.wait = wait.into();
         self
     }

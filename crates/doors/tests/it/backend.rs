@@ -85,6 +85,14 @@ async fn answer(
         *answer.status_mut() = StatusCode::UNAUTHORIZED;
         return Ok(answer);
     }
+    // As some hosts do, which know repositories by one spelling alone.
+    if !head.uri.path().contains(".git/") {
+        let to = head.uri.to_string().replacen("/info/", ".git/info/", 1);
+        let mut answer = Response::new(Full::default());
+        *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
+        answer.headers_mut().insert("location", to.parse().unwrap());
+        return Ok(answer);
+    }
     let body = body.collect().await.map_err(std::io::Error::other)?;
     let of = |name: &str| {
         let value = head.headers.get(name);
@@ -111,11 +119,10 @@ async fn answer(
         .spawn()?;
     let mut stdin = backend.stdin.take().unwrap();
     let bytes = body.to_bytes();
-    let (written, output) = tokio::join!(
+    let (_taken, output) = tokio::join!(
         async move { stdin.write_all(&bytes).await },
         backend.wait_with_output()
     );
-    let _taken = written;
     Ok(from_script(&output?.stdout))
 }
 

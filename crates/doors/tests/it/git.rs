@@ -295,3 +295,14 @@ async fn a_push_that_is_too_large_is_refused() {
     assert!(!pushed.ok);
     assert!(pushed.said.contains("413"), "{}", pushed.said);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn git_finds_a_repository_that_its_host_spells_otherwise() {
+    let world = World::new(|_| {}).await;
+    let cloned = world
+        .git(".", &["clone", &world.url("writable"), "work"])
+        .await;
+    assert!(cloned.ok, "{}", cloned.said);
+    let readme = world.directory.path().join("work/README");
+    assert_eq!(fs_err::read_to_string(readme).unwrap(), "hello\n");
+}

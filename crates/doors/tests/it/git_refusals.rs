@@ -41,7 +41,7 @@ async fn start() -> (Upstream, Git, String) {
     let upstream = Upstream::start().await;
     let host = upstream.address.to_string();
     let git = door(&host, |config| {
-        config.limits.per_minute = 10_000.try_into().unwrap()
+        config.limits.per_minute = 10_000.try_into().unwrap();
     });
     (upstream, git, host)
 }

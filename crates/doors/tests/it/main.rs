@@ -1,5 +1,7 @@
 //! The doors, from outside: small servers as upstreams, streams as a provider hands them over.
 
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
+
 mod backend;
 mod demo;
 mod git;

@@ -33,7 +33,7 @@ async fn a_stream_comes_chunk_by_chunk_and_byte_for_byte() {
         sender.send(Ok(Bytes::from_static(chunk))).await.unwrap();
         sent.extend_from_slice(chunk);
         // All but what may be the beginning of the key is here before more is sent.
-        let held = if chunk.ends_with(b"s") { 1 } else { 0 };
+        let held = usize::from(chunk.ends_with(b"s"));
         while came.len() < sent.len() - held {
             let frame = tokio::time::timeout(Duration::from_secs(5), body.frame());
             let frame = frame.await.expect("nothing is kept back").unwrap().unwrap();

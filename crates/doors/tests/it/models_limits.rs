@@ -1,12 +1,15 @@
 //! What a sandbox cannot do to the model door.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body_util::BodyExt as _;
 use hyper::StatusCode;
-use nacre_doors::Limits;
-use nacre_doors::models::Limited;
+use model::Secret;
+use nacre_doors::models::{Config, Limited};
+use nacre_doors::{Limits, Models};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -139,4 +142,69 @@ async fn two_lengths_are_no_request() {
         Bytes::from(answer)
     );
     assert!(upstream.seen().is_empty());
+}
+
+#[tokio::test]
+async fn an_upstream_that_falls_silent_is_not_waited_for_for_ever() {
+    let upstream = Upstream::start().await;
+    let mut own = config(&upstream.base_url());
+    own.network.idle_seconds = 1;
+    let mut world = World::with(own, Book::default());
+    let (sender, answer) = stream();
+    upstream.then(answer);
+    let answer = world.post("/openai/v1/responses", &json!({})).await;
+    sender
+        .send(Ok(Bytes::from_static(b"data: {}\n\n")))
+        .await
+        .unwrap();
+    let cut = answer.into_body().collect().await;
+    assert!(cut.is_err(), "a cut is no end");
+    assert!(!world.book.only().await.is_complete);
+}
+
+#[tokio::test]
+async fn requests_go_through_the_proxy_that_is_configured() {
+    let proxy = Upstream::start().await;
+    proxy.then(json_answer(200, &json!({})));
+    let mut own = config("http://models.example/v1");
+    own.network.proxy = Some(Secret::new(format!("http://{}", proxy.address)));
+    let mut world = World::with(own, Book::default());
+    let answer = world.post("/openai/v1/responses", &json!({})).await;
+    assert_eq!(answer.status(), StatusCode::OK);
+    assert_eq!(proxy.seen()[0].uri, "http://models.example/v1/responses");
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused_without_their_secrets() {
+    let refused = |change: &dyn Fn(&mut Config)| {
+        let mut own = config("http://models.example/v1");
+        change(&mut own);
+        let book = Arc::new(Book::default());
+        let made = Models::new(own, Arc::clone(&book) as _, book as _);
+        made.unwrap_err().to_string()
+    };
+    for url in [
+        "",
+        "models.example",
+        "ftp://a/v1",
+        "http://u:hunter22@a/v1",
+        "http://a/v1?k=v",
+    ] {
+        let said = refused(&|own| own.upstreams[0].base_url = url.to_owned());
+        assert!(
+            said.contains("anthropic") && !said.contains("hunter22"),
+            "{said}"
+        );
+    }
+    for id in ["", "a/b", "A", "a b", "..", "é"] {
+        let said = refused(&|own| own.upstreams[0].id = id.to_owned());
+        assert!(said.contains("lower-case letters"), "{said}");
+    }
+    let said = refused(&|own| own.upstreams[0].id = "demo".to_owned());
+    assert!(said.contains("two model providers"), "{said}");
+    let said = refused(&|own| own.network.proxy = Some(Secret::new("u:hunter22@ proxy")));
+    assert!(
+        said.contains("http://host:port") && !said.contains("hunter22"),
+        "{said}"
+    );
 }

@@ -4,15 +4,17 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use nacre_doors::models::Used;
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
 use wire::link::Usage;
 
-use crate::upstream::{Upstream, json as json_answer, stream, whole};
-use crate::world::{World, text};
+use crate::upstream::{Upstream, stream, whole};
+use crate::world::{World, post, text, visitor};
 
 /// An upstream's answer to one request, and what the meter was told of it.
-async fn told(path: &str, model: &str, kind: &str, answer: String) -> Used {
+async fn told(path: &str, model: &str, kind: &str, answer: &str) -> Used {
     let upstream = Upstream::start().await;
-    upstream.then(whole(200, kind, answer.clone()));
+    upstream.then(whole(200, kind, answer.to_owned()));
     let mut world = World::new(&upstream.base_url());
     let came = world.post(path, &json!({ "model": model })).await;
     assert_eq!(text(came).await, answer);
@@ -47,7 +49,7 @@ async fn messages_are_counted() {
     let model = "claude-sonnet-4-5-20250929";
     let path = "/anthropic/v1/messages";
     let body = json!({ "type": "message", "usage": counts }).to_string();
-    let used = told(path, model, JSON, body).await;
+    let used = told(path, model, JSON, &body).await;
     assert_eq!(used.provider, "anthropic");
     assert_eq!(used.usage, usage(1000, 100, 0, 10_000, 400));
     // 3000 + 1500 + 3000 + 1500
@@ -60,7 +62,7 @@ async fn messages_are_counted() {
         json!({ "type": "message_delta", "usage": { "output_tokens": 200 } }),
         json!({ "type": "message_stop" }),
     ]);
-    let used = told(path, model, EVENTS, body).await;
+    let used = told(path, model, EVENTS, &body).await;
     assert_eq!(used.usage, usage(1000, 200, 0, 10_000, 400));
     assert!(used.is_complete);
 }
@@ -72,19 +74,19 @@ async fn chats_are_counted() {
         "completion_tokens_details": { "reasoning_tokens": 20 } });
     let path = "/openai/v1/chat/completions";
     let body = json!({ "choices": [], "usage": counts }).to_string();
-    let used = told(path, "gpt-5", JSON, body).await;
+    let used = told(path, "gpt-5", JSON, &body).await;
     assert_eq!(used.usage, usage(40, 10, 20, 60, 0));
     let streamed = events(&[
         json!({ "choices": [{ "delta": { "content": "a" } }], "usage": null }),
         json!({ "choices": [], "usage": counts }),
     ]) + "data: [DONE]\n\n";
-    let used = told(path, "gpt-5", EVENTS, streamed).await;
+    let used = told(path, "gpt-5", EVENTS, &streamed).await;
     assert_eq!(used.usage, usage(40, 10, 20, 60, 0));
     // 50 + 100 + 200 + 7.5
     assert_eq!(used.cost_micros, Some(358));
     assert!(used.is_complete);
     let silent = events(&[json!({ "choices": [{ "delta": { "content": "a" } }] })]);
-    let used = told(path, "unheard-of", EVENTS, silent).await;
+    let used = told(path, "unheard-of", EVENTS, &silent).await;
     assert_eq!((used.usage, used.cost_micros), (Usage::default(), None));
     assert!(!used.is_complete);
 }
@@ -95,13 +97,13 @@ async fn responses_are_counted() {
         "input_tokens_details": { "cached_tokens": 10 },
         "output_tokens_details": { "reasoning_tokens": 3 } } });
     let path = "/openai/v1/responses";
-    let used = told(path, "gpt-5-mini", JSON, response.to_string()).await;
+    let used = told(path, "gpt-5-mini", JSON, &response.to_string()).await;
     assert_eq!(used.usage, usage(40, 5, 3, 10, 0));
     let streamed = events(&[
         json!({ "type": "response.created", "response": { "usage": null } }),
         json!({ "type": "response.completed", "response": response }),
     ]);
-    let used = told(path, "gpt-5-mini", EVENTS, streamed).await;
+    let used = told(path, "gpt-5-mini", EVENTS, &streamed).await;
     assert_eq!(used.usage, usage(40, 5, 3, 10, 0));
     assert!(used.is_complete);
 }
@@ -155,15 +157,19 @@ async fn what_is_known_counts_when_the_upstream_breaks_off() {
 
 #[tokio::test]
 async fn a_request_is_counted_when_nobody_waited_for_the_answer() {
-    let upstream = Upstream::start().await;
-    let mut world = World::new(&upstream.base_url());
-    // Long enough to say nothing at all until everybody has gone.
-    let (_sender, silent) = stream();
-    upstream.then(silent);
-    let answer = world
-        .post("/openai/v1/responses", &json!({ "model": "m" }))
-        .await;
-    drop(answer);
-    assert_eq!(world.book.only().await.usage, Usage::default());
-    upstream.then(json_answer(200, &json!({})));
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("http://{}/v1", silent.local_addr().unwrap());
+    let world = World::new(&base_url);
+    let visitor = visitor();
+    let request = post("/openai/v1/responses", &json!({ "model": "m" }));
+    let asked = async {
+        let (mut connection, _) = silent.accept().await.unwrap();
+        connection.read_u8().await.unwrap();
+    };
+    tokio::select! {
+        answer = world.models.handle(&visitor, request) => panic!("{:?}", answer.status()),
+        () = asked => {}
+    }
+    let used = world.book.only().await;
+    assert_eq!((used.usage, used.status), (Usage::default(), None));
 }
