@@ -212,9 +212,11 @@ impl Crier {
         while self.feed.seq() < upto {
             let since = self.feed.seq();
             let page = self.shared.store.events_after(self.session, since, 500);
-            let Replay::Events { events, .. } = page.await? else {
+            let Replay::Events { mut events, .. } = page.await? else {
                 return Ok(false);
             };
+            // What comes after is told, in its place among what has no number.
+            events.retain(|event| event.seq <= upto);
             if events.is_empty() {
                 return Ok(false);
             }

@@ -198,6 +198,10 @@ impl Client {
                 News::Written(written) => {
                     written?;
                     self.taken = Instant::now();
+                    if self.out.is_empty() {
+                        // There is room now for what was heard before.
+                        self.listen()?;
+                    }
                 }
                 News::Told(next) => {
                     next?;

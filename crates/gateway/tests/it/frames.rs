@@ -97,6 +97,25 @@ async fn one_who_says_too_much_is_slowed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn everything_that_was_said_at_once_is_answered() {
+    let mut world = World::with(Settings {
+        burst: 10_000,
+        ..Settings::usual()
+    })
+    .await;
+    let session = world.running().await.session();
+    let mut client = Client::connect(&mut world, session, None).await;
+    for _ in 0..1000 {
+        let ping = Message::text(r#"{"type":"ping"}"#);
+        client.socket.feed(ping).await.unwrap();
+    }
+    client.socket.flush().await.unwrap();
+    for _ in 0..1000 {
+        client.hear_type("pong").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_frame_that_is_too_long_closes_the_socket() {
     let mut world = World::new().await;
     let session = world.running().await.session();

@@ -256,11 +256,12 @@ async fn a_paused_session_wakes_when_it_is_looked_at() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_takes_long_to_wake_is_waited_for_on_a_page() {
     let shown = Shown::with(Settings {
-        wake: Duration::ZERO,
+        wake: Duration::from_millis(50),
         ..Settings::usual()
     })
     .await;
     shown.handle.pause(PauseReason::Manual).await.unwrap();
+    shown.world.fake.outage(true);
     let request = shown
         .request(Target::Port(3000), "/")
         .header("cookie", COOKIE)
