@@ -39,8 +39,23 @@ fn operations() -> Vec<(Method, String)> {
 fn filled(path: &str, session: &str) -> String {
     path.replace("{id}", session)
         .replace("{prompt}", "p1")
+        .replace("{share}", "shr_00000000000000000000000000")
         .replace("{name}", "web")
         .replace("{action}", "start")
+}
+
+/// Good for its route, so that only who asks can be wrong.
+fn good_body(path: &str) -> Value {
+    match path.rsplit('/').next().unwrap() {
+        "recover" => json!({ "accept": true }),
+        "exec" => json!({ "argv": ["true"] }),
+        "prompts" | "{prompt}" => json!({ "content": "x" }),
+        "open" => json!({ "target": "editor" }),
+        "shares" => json!({ "port": 3000, "expires_in_ms": 1000 }),
+        "tokens" => json!({ "name": "x" }),
+        "secrets" => json!({ "name": "x", "scope": "organisation", "value": "x" }),
+        _ => json!({}),
+    }
 }
 
 #[tokio::test]
@@ -69,12 +84,7 @@ async fn another_organisations_session_is_not_there_on_any_route() {
         .into_iter()
         .filter(|(_, path)| of_sessions(path))
     {
-        let body = match &*path {
-            "/v1/sessions/{id}/recover" => json!({ "accept": true }),
-            "/v1/sessions/{id}/exec" => json!({ "argv": ["true"] }),
-            path if path.contains("prompts") => json!({ "content": "x" }),
-            _ => json!({}),
-        };
+        let body = good_body(&path);
         let answer = world
             .say(&eve, method.clone(), &filled(&path, &session), body)
             .await;
@@ -95,14 +105,7 @@ async fn a_viewer_looks_and_changes_nothing() {
         if OPEN.contains(&&*path) || method == Method::GET || path == "/v1/login/codes" {
             continue;
         }
-        let body = match &*path {
-            path if path.contains("recover") => json!({ "accept": true }),
-            path if path.contains("exec") => json!({ "argv": ["true"] }),
-            path if path.contains("prompts") => json!({ "content": "x" }),
-            "/v1/tokens" => json!({ "name": "x" }),
-            "/v1/secrets" => json!({ "name": "x", "scope": "organisation", "value": "x" }),
-            _ => json!({}),
-        };
+        let body = good_body(&path);
         let answer = world
             .say(&vic, method.clone(), &filled(&path, &session), body)
             .await;

@@ -58,16 +58,21 @@ async fn a_pause_is_answered_with_its_receipt_and_a_fork_goes_on_from_it() {
     assert_eq!(paused["status"], "paused");
     assert_eq!(paused["pause_reason"], "manual");
     assert!(paused["receipt"]["kept"].is_string(), "{paused}");
-    let again = world
-        .say(&ada, Method::POST, &format!("{path}/pause"), json!({}))
-        .await;
-    assert_eq!((again.status, &*again.code()), (409, "session-not-running"));
+    let again = world.post(&ada, &format!("{path}/pause"), json!({})).await;
+    assert_eq!(again["receipt"], paused["receipt"]);
     world.post(&ada, &format!("{path}/resume"), json!({})).await;
     let fork = world
         .post(&ada, &format!("{path}/fork"), json!({ "title": "other" }))
         .await;
     assert_eq!(fork["parent_id"], id.as_str());
     assert_eq!(fork["title"], "other");
+    let new = world.session(&ada).await;
+    let new = format!("/v1/sessions/{new}/pause");
+    let refused = world.say(&ada, Method::POST, &new, json!({})).await;
+    assert_eq!(
+        (refused.status, &*refused.code()),
+        (409, "session-not-running")
+    );
     let stopped = world.post(&ada, &format!("{path}/stop"), json!({})).await;
     assert_eq!(stopped["status"], "stopped");
     let resumed = world

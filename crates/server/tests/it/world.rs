@@ -26,9 +26,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct World {
     pub(crate) store: Store,
     pub(crate) address: std::net::SocketAddr,
-    pub(crate) vault: Arc<Vault>,
     pub(crate) directory: Utf8TempDir,
-    tasks: JoinSet<()>,
+    _tasks: JoinSet<()>,
 }
 
 /// Somebody with a token.
@@ -128,9 +127,8 @@ impl World {
         Self {
             store,
             address: at,
-            vault,
             directory,
-            tasks,
+            _tasks: tasks,
         }
     }
 
