@@ -32,7 +32,7 @@ impl Text {
         };
         match frame["type"].as_str().unwrap_or_default() {
             "part" => {
-                let text = frame["text"].as_str().unwrap_or_default();
+                let text = frame["content"]["text"].as_str().unwrap_or_default();
                 self.0.insert(key(), text.to_owned());
             }
             "part.delta" => {
