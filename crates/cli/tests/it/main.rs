@@ -10,6 +10,7 @@ mod configuration;
 mod crash;
 mod doctor;
 mod exec;
+mod front;
 mod help;
 mod hostile;
 mod moving;
