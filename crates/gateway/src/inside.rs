@@ -70,6 +70,10 @@ impl Shared {
 }
 
 impl Inside {
+    pub fn new(provider: Arc<dyn Provider>, place: Place) -> Self {
+        Self { provider, place }
+    }
+
     pub async fn dial(&self, port: u16) -> Result<Box<dyn provider::Stream>, InsideError> {
         let dialled = self.provider.dial(self.place.sandbox, port);
         let dialled = timeout(CONNECT, dialled)

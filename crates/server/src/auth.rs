@@ -61,11 +61,15 @@ impl Caller {
     }
 
     pub(crate) fn shown_role(&self) -> v1::Role {
-        match self.role {
-            Role::Owner => v1::Role::Owner,
-            Role::Member => v1::Role::Member,
-            Role::Viewer => v1::Role::Viewer,
-        }
+        shown_role(self.role)
+    }
+}
+
+pub(crate) fn shown_role(role: Role) -> v1::Role {
+    match role {
+        Role::Owner => v1::Role::Owner,
+        Role::Member => v1::Role::Member,
+        Role::Viewer => v1::Role::Viewer,
     }
 }
 

@@ -2,6 +2,7 @@
 //! workplaces become, answers to their tools.
 
 mod answers;
+mod give;
 mod grants;
 mod keys;
 mod meter;
@@ -13,8 +14,9 @@ use async_trait::async_trait;
 use camino::Utf8PathBuf;
 use doors::models::Upstream;
 use doors::{Git, Models, NetworkError};
+use model::session::Place;
 use model::{Clock, Id, Organisation, Secret};
-use provider::Stream;
+use provider::{Provider, Stream};
 use serde_json::Value;
 use sessions::{Handle, Visitor};
 use store::Store;
@@ -34,6 +36,8 @@ pub struct OutsideParts {
     pub vault: Arc<Vault>,
     pub clock: Arc<dyn Clock>,
     pub address: Address,
+    /// The same that the sessions have.
+    pub providers: Vec<Arc<dyn Provider>>,
     pub models: doors::models::Config,
     pub git: doors::git::Config,
     /// Keys of model providers for organisations that have none of their own, by provider.
@@ -46,7 +50,9 @@ pub struct OutsideParts {
 #[derive(Debug)]
 pub struct Outside {
     store: Store,
+    vault: Arc<Vault>,
     clock: Arc<dyn Clock>,
+    providers: Vec<Arc<dyn Provider>>,
     origin: String,
     models: Models,
     git: Git,
@@ -67,9 +73,11 @@ impl Outside {
         let meter = Arc::new(Book::new(parts.store.clone(), Arc::clone(&parts.clock)));
         let grants = Arc::new(Granted {
             store: parts.store.clone(),
-            vault: parts.vault,
+            vault: Arc::clone(&parts.vault),
         });
         Ok(Self {
+            vault: parts.vault,
+            providers: parts.providers,
             models: Models::new(parts.models, Arc::clone(&keys) as _, meter)?,
             git: Git::new(parts.git, grants)?,
             keys,
@@ -150,6 +158,13 @@ impl sessions::Outside for Outside {
             })
             .collect();
         boot
+    }
+
+    async fn is_up(&self, session: Handle, place: Place) {
+        if let Err(error) = give::secrets(self, &session, place).await {
+            let session = session.session();
+            tracing::warn!(%session, error, "a session's secrets did not reach its sandbox");
+        }
     }
 
     async fn answer(&self, session: Handle, asked: Asked) -> Result<Value, Failed> {

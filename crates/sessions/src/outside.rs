@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use model::session::Place;
 use model::{Id, Organisation, Session};
 use provider::{Provider, SandboxId, Stream};
 use serde_json::Value;
@@ -42,8 +43,8 @@ pub trait Outside: fmt::Debug + Send + Sync {
         boot
     }
 
-    /// A workplace was told what to become.
-    async fn is_up(&self, _session: Handle) {}
+    /// The workplace in that sandbox was told what to become.
+    async fn is_up(&self, _session: Handle, _place: Place) {}
 
     /// What a tool inside asks. It is asked once; an answer that is lost is not asked for again.
     async fn answer(&self, _session: Handle, _asked: Asked) -> Result<Value, Failed> {

@@ -77,6 +77,14 @@ export interface Fork {
   title?: string | null;
 }
 
+export interface Health {
+  ok: boolean;
+  version: string;
+  uptime_ms: number;
+  /** Sessions that this process serves now. */
+  active_sessions: number;
+}
+
 /** A short-lived bearer token for somebody who is signed in. */
 export interface Login {
   token: string;
@@ -571,4 +579,14 @@ export interface User {
   id: string;
   email: string;
   name: string;
+}
+
+export interface Wanted {
+  /** A port, or `app` (what the session exposes), `editor`, `desktop` or `terminal`. */
+  target: string;
+}
+
+export interface Which {
+  /** On all channels, unless one is named. */
+  channel?: string | null;
 }

@@ -1,15 +1,26 @@
 use axum::extract::State;
+use axum::http::StatusCode;
+use model::Id;
+use serde_json::json;
+use store::accounts::Role;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::v1;
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, shown_role};
 use crate::extract::Json;
-use crate::problem::Answer;
+use crate::problem::{Answer, Problem};
+use crate::shown;
+
+/// Of one user.
+const MOST: u32 = 100;
+const LONGEST_NAME: usize = 200;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(me))
+    OpenApiRouter::new()
+        .routes(routes!(me))
+        .routes(routes!(list, create))
 }
 
 /// Who asks, and as what.
@@ -29,4 +40,69 @@ async fn me(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Caller>> 
             name: user.name,
         }),
     }))
+}
+
+/// The organisations that the caller is a member of. A service is of its own alone.
+#[utoipa::path(get, path = "/v1/orgs", tag = "organisations",
+    responses((status = 200, body = v1::Page<v1::Organisation>), (status = "4XX", body = v1::Problem)))]
+async fn list(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Page<v1::Organisation>>> {
+    let found = match caller.user {
+        Some(user) => app.store().organisations_of(user, MOST).await?,
+        None => {
+            let own = app.store().find_organisation(caller.organisation).await?;
+            own.map(|own| (own, caller.role)).into_iter().collect()
+        }
+    };
+    let items = found.into_iter().map(|(one, role)| v1::Organisation {
+        id: one.id.to_string(),
+        name: one.name,
+        role: shown_role(role),
+        created_at: shown::time(one.created_at),
+    });
+    Ok(Json(v1::Page {
+        items: items.collect(),
+        next_cursor: None,
+    }))
+}
+
+/// Makes an organisation that the caller owns.
+#[utoipa::path(post, path = "/v1/orgs", tag = "organisations", request_body = v1::NewOrganisation,
+    responses((status = 201, body = v1::Organisation), (status = "4XX", body = v1::Problem)))]
+async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Json(new): Json<v1::NewOrganisation>,
+) -> Answer<(StatusCode, Json<v1::Organisation>)> {
+    caller.must_own()?;
+    let user = caller
+        .user
+        .ok_or_else(|| Problem::forbidden("a service makes no organisations"))?;
+    let name = new.name.trim();
+    if name.is_empty() || name.len() > LONGEST_NAME {
+        return Err(Problem::invalid(format!(
+            "`name` has 1 to {LONGEST_NAME} bytes"
+        )));
+    }
+    let known = app.store().organisations_of(user, MOST).await?;
+    if u32::try_from(known.len()).unwrap_or(MOST) >= MOST {
+        return Err(Problem::conflict(
+            "too-many-organisations",
+            "nobody is a member of more than 100",
+        ));
+    }
+    let (id, now) = (Id::new(app.clock()), app.now());
+    let mut tx = app.store().begin().await?;
+    tx.create_organisation(id, name, now).await?;
+    tx.set_role(id, user, Role::Owner, now).await?;
+    tx.commit().await?;
+    let body = json!({ "organisation": id.to_string(), "name": name });
+    app.audit(&caller, "organisation.create", None, body)
+        .await?;
+    let made = v1::Organisation {
+        id: id.to_string(),
+        name: name.to_owned(),
+        role: v1::Role::Owner,
+        created_at: shown::time(now),
+    };
+    Ok((StatusCode::CREATED, Json(made)))
 }

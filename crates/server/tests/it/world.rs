@@ -92,6 +92,7 @@ impl World {
             vault: Arc::clone(&vault),
             clock: clock.clone(),
             address: address.clone(),
+            providers: providers.clone(),
             models: doors::models::Config::default(),
             git: doors::git::Config::default(),
             keys: BTreeMap::new(),

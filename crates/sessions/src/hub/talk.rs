@@ -360,7 +360,7 @@ impl Hub {
         }
         let (outside, handle) = (Arc::clone(&self.shared.outside), self.handle());
         self.work.spawn(async move {
-            outside.is_up(handle).await;
+            outside.is_up(handle, place).await;
             Outcome::Dressed
         });
         let mut write = Write::new(self.fence, self.shared.clock.now());

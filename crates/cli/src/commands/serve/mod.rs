@@ -98,6 +98,7 @@ impl Running {
             vault: Arc::clone(&vault),
             clock: clock.clone(),
             address: address.clone(),
+            providers: providers.clone(),
             models: config.models.doors.clone(),
             git: config.git.clone(),
             keys: config.models.keys.clone(),

@@ -1,4 +1,5 @@
 mod create;
+mod env;
 mod inside;
 mod lifecycle;
 mod messages;
@@ -19,6 +20,7 @@ use crate::shown;
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .merge(create::routes())
+        .merge(env::routes())
         .merge(inside::routes())
         .merge(lifecycle::routes())
         .merge(messages::routes())
