@@ -1,8 +1,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    base, bench, completions, config, doctor, internal, man, prove, sandbox, serve, snapshot,
-    storage,
+    base, bench, completions, config, doctor, internal, man, prove, sandbox, secret, serve, session,
+    snapshot, storage, token,
 };
 
 /// Runs coding agents in sandboxes and never loses their work.
@@ -28,6 +28,17 @@ pub(crate) enum Command {
     Up(serve::Arguments),
     /// Serve, without a word to people: for services and other machines
     Serve(serve::Arguments),
+    /// Make sessions, talk to their agents, and keep what they did
+    #[command(subcommand)]
+    Session(session::Command),
+    /// Print a link that signs a browser in: good once, for a few minutes
+    Login,
+    /// Keys and passwords: of models, of git hosts, and for programs in sessions
+    #[command(subcommand)]
+    Secret(secret::Command),
+    /// Who may use the server
+    #[command(subcommand)]
+    Token(token::Command),
     /// Make, use and end sandboxes
     #[command(subcommand)]
     Sandbox(sandbox::Command),

@@ -4,6 +4,8 @@ use std::io;
 use provider::ProviderError;
 use serde::Serialize;
 
+use crate::commands::remote;
+
 /// What ends a command, as its user sees it: the kind sets the exit code, the hints say the next
 /// step.
 #[derive(Debug)]
@@ -128,6 +130,9 @@ impl<E: Into<anyhow::Error>> From<E> for CommandError {
 }
 
 fn classify(cause: &(dyn std::error::Error + 'static)) -> Option<(Kind, Option<String>)> {
+    if let Some(error) = cause.downcast_ref::<client::ClientError>() {
+        return Some(remote::classify(error));
+    }
     let answer = match cause.downcast_ref::<ProviderError>()? {
         ProviderError::NotFound { .. } => (Kind::NotFound, None),
         ProviderError::Unsupported(_) | ProviderError::Refused { .. } => (Kind::Refused, None),

@@ -72,6 +72,33 @@ impl Output {
         });
     }
 
+    /// A piece of a longer text, as it comes. What is said in a sandbox does not steer a terminal.
+    pub(crate) fn piece(self, text: &str) -> Result<(), CommandError> {
+        if io::stdout().is_terminal() {
+            self.raw(readable(text).as_bytes())
+        } else {
+            self.raw(text.as_bytes())
+        }
+    }
+
+    /// A line beside the result, for a person to glance at.
+    pub(crate) fn aside(self, line: &str) {
+        if self.json {
+            return;
+        }
+        let line = printable(&line.replace('\n', " "));
+        to_stderr(&if stderr_has_colour() {
+            format!("\x1b[2m{line}\x1b[0m\n")
+        } else {
+            format!("{line}\n")
+        });
+    }
+
+    /// Whether results are for programs.
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
     /// Something the user should know, though the command goes on.
     pub(crate) fn warning(self, text: &str) {
         to_stderr(&if self.json {
@@ -259,6 +286,12 @@ fn printable(text: &str) -> String {
             }
         })
         .collect()
+}
+
+/// As [`printable`], for text that is laid out with tabs.
+fn readable(text: &str) -> String {
+    let pieces: Vec<String> = text.split('\t').map(printable).collect();
+    pieces.join("\t")
 }
 
 #[cfg(test)]

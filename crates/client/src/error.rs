@@ -10,7 +10,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum ClientError {
     #[error("`{0}` is no address of a server; one looks like http://127.0.0.1:7070")]
     BadUrl(String),
-    #[error("the token has characters that no token has; make another: `nacre token new`")]
+    #[error("the token has characters that no token has; make another: `nacre token create`")]
     BadToken,
     #[error("`{0}` cannot be the name of anything there")]
     BadName(String),

@@ -10,7 +10,7 @@ const A_SECOND: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
 const AT_ONCE: NonZeroU32 = NonZeroU32::new(400).expect("not zero");
 /// For those who bring nothing that lets in: guessing is slow.
 const FAILURES_A_SECOND: NonZeroU32 = NonZeroU32::new(5).expect("not zero");
-const FAILURES_AT_ONCE: NonZeroU32 = NonZeroU32::new(50).expect("not zero");
+const FAILURES_AT_ONCE: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
 /// Callers that are remembered before those at rest are forgotten.
 const REMEMBERED: usize = 10_000;
 

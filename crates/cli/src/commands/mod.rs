@@ -7,12 +7,17 @@ pub(crate) mod config;
 pub(crate) mod doctor;
 mod hub_side;
 pub(crate) mod internal;
+pub(crate) mod login;
 pub(crate) mod man;
 pub(crate) mod prove;
+pub(crate) mod remote;
 pub(crate) mod sandbox;
+pub(crate) mod secret;
 pub(crate) mod serve;
+pub(crate) mod session;
 pub(crate) mod snapshot;
 pub(crate) mod storage;
+pub(crate) mod token;
 
 use std::process::ExitCode;
 
@@ -22,6 +27,10 @@ use crate::error::CommandError;
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
     match command {
+        Command::Session(command) => session::run(app, command).await,
+        Command::Login => login::run(app).await,
+        Command::Secret(command) => secret::run(app, command).await,
+        Command::Token(command) => token::run(app, command).await,
         Command::Sandbox(command) => sandbox::run(app, command).await,
         Command::Snapshot(command) => snapshot::run(app, command).await,
         Command::Storage(command) => storage::run(app, command).await,

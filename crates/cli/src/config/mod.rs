@@ -2,6 +2,7 @@
 //! the environment.
 
 mod doors;
+mod remote;
 mod server;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use provider_local::doctor::Surroundings;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::doors::Models;
+pub(crate) use self::remote::{Remote, remote};
 use self::doors::{GitSection, ModelsSection};
 pub(crate) use self::server::Server;
 use self::server::{PreviewSection, ServerSection, SessionsSection};

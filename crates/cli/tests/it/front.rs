@@ -33,12 +33,10 @@ impl Front {
         let based = Based::slim()?;
         let world = World::new();
         let file = world.nacre.home.path().join("base.nacre");
-        let exported = based.nacre.run([
-            "snapshot",
-            "export",
-            &based.base.to_string(),
-            file.as_str(),
-        ]);
+        let exported =
+            based
+                .nacre
+                .run(["snapshot", "export", &based.base.to_string(), file.as_str()]);
         assert_eq!(exported.code, Some(0), "{}", exported.transcript());
         world.ok(&["snapshot", "import", file.as_str(), "--name", "base"]);
         fs_err::remove_file(file).unwrap();
@@ -82,8 +80,14 @@ impl Front {
     }
 
     /// Status, headers that matter, body; nothing while nobody listens.
-    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Option<(u16, Vec<String>, String)> {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await.ok()?;
+    async fn get(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Option<(u16, Vec<String>, String)> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))
+            .await
+            .ok()?;
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = handshake.ok()?;
         let mut request = hyper::Request::builder().uri(path);
@@ -99,7 +103,9 @@ impl Front {
             let status = answer.status().as_u16();
             let told = [header::LOCATION, header::SET_COOKIE];
             let told = told.iter().filter_map(|name| answer.headers().get(name));
-            let told = told.map(|value| value.to_str().unwrap().to_owned()).collect();
+            let told = told
+                .map(|value| value.to_str().unwrap().to_owned())
+                .collect();
             let body = answer.into_body().collect().await.ok()?.to_bytes();
             Some((status, told, String::from_utf8_lossy(&body).into_owned()))
         };
@@ -200,11 +206,12 @@ async fn a_session_goes_on_through_a_cut_a_pause_a_kill_and_a_fork_of_it_apart()
     // Two watch the first answer.
     let (mut one, mut two) = (Watcher::new(), Watcher::new());
     ask(&client, &id, "p1", "write pearl.txt with grit and nacre").await;
-    let (first, second) = tokio::join!(
-        one.until(&client, &id, "p1"),
-        two.until(&client, &id, "p1")
+    let (first, second) =
+        tokio::join!(one.until(&client, &id, "p1"), two.until(&client, &id, "p1"));
+    assert_eq!(
+        (first, second),
+        (PromptStatus::Finished, PromptStatus::Finished)
     );
-    assert_eq!((first, second), (PromptStatus::Finished, PromptStatus::Finished));
     assert_eq!(one.answer_to("p1"), two.answer_to("p1"));
     let written = run(&client, &id, "cat ~/workspace/pearl.txt").await;
     assert!(written.contains("grit and nacre"), "{written}");
@@ -220,10 +227,18 @@ async fn a_session_goes_on_through_a_cut_a_pause_a_kill_and_a_fork_of_it_apart()
     let from = one.frames[0].0.max(two.frames[0].0);
     assert_eq!(tail(&one, from), tail(&two, from));
     let numbers: Vec<u64> = one.frames.iter().map(|(seq, _)| *seq).collect();
-    assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
+    assert!(
+        numbers.windows(2).all(|pair| pair[1] == pair[0] + 1),
+        "{numbers:?}"
+    );
 
     // Paused, and the server killed: the same conversation, the same files.
-    let before = run(&client, &id, "cd ~/workspace && find . -type f | sort | xargs sha256sum").await;
+    let before = run(
+        &client,
+        &id,
+        "cd ~/workspace && find . -type f | sort | xargs sha256sum",
+    )
+    .await;
     let paused = client.pause(&id).await.unwrap();
     assert_eq!(paused.session.status, Status::Paused);
     let kept = paused.receipt.unwrap().kept;
@@ -233,7 +248,12 @@ async fn a_session_goes_on_through_a_cut_a_pause_a_kill_and_a_fork_of_it_apart()
     let client = front.client();
     let resumed = client.resume(&id).await.unwrap();
     assert_eq!(resumed.status, Status::Running);
-    let after = run(&client, &id, "cd ~/workspace && find . -type f | sort | xargs sha256sum").await;
+    let after = run(
+        &client,
+        &id,
+        "cd ~/workspace && find . -type f | sort | xargs sha256sum",
+    )
+    .await;
     assert_eq!(before, after);
     ask(&client, &id, "p3", "run cat pearl.txt").await;
     assert_eq!(one.until(&client, &id, "p3").await, PromptStatus::Finished);
@@ -246,7 +266,10 @@ async fn a_session_goes_on_through_a_cut_a_pause_a_kill_and_a_fork_of_it_apart()
     let client = front.client();
     let ended = one.until(&client, &id, "p4").await;
     assert_eq!(ended, PromptStatus::Finished, "{:?}", one.frames.last());
-    let told = client.messages(&id, &client::Paging::default()).await.unwrap();
+    let told = client
+        .messages(&id, &client::Paging::default())
+        .await
+        .unwrap();
     let answers = told.items.iter().filter(|message| {
         message.prompt_id.as_deref() == Some("p4") && message.role == "assistant"
     });
@@ -257,10 +280,16 @@ async fn a_session_goes_on_through_a_cut_a_pause_a_kill_and_a_fork_of_it_apart()
     assert_eq!(fork.parent_id.as_deref(), Some(&*id));
     let mut other = Watcher::new();
     ask(&client, &fork.id, "f1", "write fork.txt with another way").await;
-    assert_eq!(other.until(&client, &fork.id, "f1").await, PromptStatus::Finished);
+    assert_eq!(
+        other.until(&client, &fork.id, "f1").await,
+        PromptStatus::Finished
+    );
     let in_fork = run(&client, &fork.id, "ls ~/workspace").await;
     let in_parent = run(&client, &id, "ls ~/workspace").await;
-    assert!(in_fork.contains("pearl.txt") && in_fork.contains("fork.txt"), "{in_fork}");
+    assert!(
+        in_fork.contains("pearl.txt") && in_fork.contains("fork.txt"),
+        "{in_fork}"
+    );
     assert!(!in_parent.contains("fork.txt"), "{in_parent}");
 
     preview(&front, &client, &id).await;
@@ -295,13 +324,18 @@ async fn preview(front: &Front, client: &Client, session: &str) {
     let server = "require('http').createServer((q, s) => s.end('seen ' + q.headers.host + ' ' + (q.headers.cookie || 'none'))).listen(3000)";
     let service = "printf '%s' \"$1\" > server.js; nacre services start --name web --command 'node server.js'";
     let request = ExecRequest {
-        argv: ["bash", "-lc", service, "x", server].map(str::to_owned).to_vec(),
+        argv: ["bash", "-lc", service, "x", server]
+            .map(str::to_owned)
+            .to_vec(),
         ..ExecRequest::default()
     };
     let started = client.exec(session, &request).await.unwrap();
     assert_eq!(started.exit_code, 0, "{started:?}");
     let open: Value = client
-        .post_json(&["v1", "sessions", session, "open"], &json!({ "target": "3000" }))
+        .post_json(
+            &["v1", "sessions", session, "open"],
+            &json!({ "target": "3000" }),
+        )
         .await
         .unwrap();
     let url = open["url"].as_str().unwrap();
@@ -328,5 +362,8 @@ async fn preview(front: &Front, client: &Client, session: &str) {
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    assert!(shown.starts_with("seen ") && shown.ends_with(" none"), "{shown}");
+    assert!(
+        shown.starts_with("seen ") && shown.ends_with(" none"),
+        "{shown}"
+    );
 }

@@ -55,7 +55,7 @@ impl Client {
 
     /// One of the same name and scope is replaced.
     pub async fn put_secret(&self, new: &NewSecret) -> Result<SecretInfo, ClientError> {
-        self.call(Method::POST, &[V1, "secrets"])
+        self.call(Method::PUT, &[V1, "secrets"])
             .json(new)
             .once()
             .answer()

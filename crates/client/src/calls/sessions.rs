@@ -14,6 +14,10 @@ const MOST_PAGES: usize = 1000;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionFilter {
     pub status: Option<Status>,
+    /// With this in their title.
+    pub search: Option<String>,
+    /// Archived ones instead of the others.
+    pub archived: bool,
     pub paging: Paging,
 }
 
@@ -31,16 +35,26 @@ impl Client {
     pub async fn sessions(&self, filter: &SessionFilter) -> Result<Page<Session>, ClientError> {
         let call = self
             .call(Method::GET, &[V1, SESSIONS])
-            .query("status", filter.status.map(word));
+            .query("status", filter.status.map(word))
+            .query("search", filter.search.as_deref())
+            .query("archived", filter.archived.then_some("true"));
         filter.paging.of(call).answer().await
     }
 
     /// All of them, page by page.
     pub async fn all_sessions(&self, status: Option<Status>) -> Result<Vec<Session>, ClientError> {
-        let mut filter = SessionFilter {
+        let filter = SessionFilter {
             status,
             ..SessionFilter::default()
         };
+        self.sessions_to_the_end(filter).await
+    }
+
+    /// As [`Client::all_sessions`], from wherever the filter begins.
+    pub async fn sessions_to_the_end(
+        &self,
+        mut filter: SessionFilter,
+    ) -> Result<Vec<Session>, ClientError> {
         let mut all = Vec::new();
         for _ in 0..MOST_PAGES {
             let page = self.sessions(&filter).await?;
