@@ -1,8 +1,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    base, bench, completions, config, doctor, internal, man, prove, sandbox, secret, serve, session,
-    snapshot, storage, token,
+    base, bench, completions, config, doctor, internal, man, prove, sandbox, secret, serve,
+    session, snapshot, storage, token,
 };
 
 /// Runs coding agents in sandboxes and never loses their work.

@@ -19,8 +19,8 @@ use provider_local::doctor::Surroundings;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::doors::Models;
-pub(crate) use self::remote::{Remote, remote};
 use self::doors::{GitSection, ModelsSection};
+pub(crate) use self::remote::remote;
 pub(crate) use self::server::Server;
 use self::server::{PreviewSection, ServerSection, SessionsSection};
 use crate::error::CommandError;

@@ -1,0 +1,237 @@
+//! Tells the story of a session that is not well, with the next command to type.
+
+use std::fmt::Write as _;
+
+use client::Frame;
+use serde_json::{Value, json};
+use wire::link::Reason;
+use wire::v1::{ClientStatus, Event, PromptStatus, Session};
+
+use super::{find, logs, took, word};
+use crate::app::App;
+use crate::commands::remote;
+use crate::error::CommandError;
+
+/// How far back to look for what went wrong.
+const BACK: u64 = 500;
+const MOST_ERRORS: usize = 5;
+
+pub(super) async fn run(app: &App, id: &str) -> Result<(), CommandError> {
+    let client = remote::connect()?;
+    let session = find(&client, id).await?;
+    let progress = app.output.progress("reading the log");
+    let mut errors = Vec::new();
+    let since = session.last_seq.saturating_sub(BACK);
+    logs::read(&client, id, since, Some(session.last_seq), |frame| {
+        if is_error(frame) {
+            errors.push(frame.clone());
+        }
+        Ok(())
+    })
+    .await?;
+    drop(progress);
+    let errors = errors.split_off(errors.len().saturating_sub(MOST_ERRORS));
+    let told = json!({
+        "session": session,
+        "errors": errors.iter().map(Frame::value).collect::<Vec<Value>>(),
+        "next": next(&session, &errors),
+    });
+    app.output.result(&told, || story(&session, &errors))
+}
+
+fn is_error(frame: &Frame) -> bool {
+    match frame.event() {
+        Some(Event::Error(_)) => true,
+        Some(Event::MessageDone { reason, .. }) => *reason == Reason::Error,
+        Some(Event::Prompt { status, .. }) => {
+            matches!(status, PromptStatus::Failed | PromptStatus::Interrupted)
+        }
+        Some(Event::Status { status, .. }) => {
+            matches!(status, ClientStatus::Error | ClientStatus::Degraded)
+        }
+        _ => false,
+    }
+}
+
+fn story(session: &Session, errors: &[Frame]) -> String {
+    let mut text = String::new();
+    let status = word(session.client_status);
+    let _ = writeln!(
+        text,
+        "Session {} ({}) is {status}: {}",
+        session.id,
+        session.title,
+        means(session)
+    );
+    if let Some(error) = &session.error {
+        let _ = writeln!(text, "Its last start failed: {error}");
+    }
+    if let Some(degraded) = &session.degraded {
+        let _ = writeln!(
+            text,
+            "Since {} it is less than it was. Lost: {}",
+            degraded.since, degraded.lost
+        );
+        let _ = match &degraded.kept {
+            Some(kept) => writeln!(text, "Kept: the snapshot {kept}, and all that was said."),
+            None => writeln!(text, "Kept: all that was said; no files."),
+        };
+    }
+    if !session.phases.is_empty() {
+        text.push_str("\nThe last start:\n");
+        for phase in &session.phases {
+            let time = phase.took_ms.map_or_else(|| "-".to_owned(), took);
+            let detail = phase.detail.as_deref().unwrap_or("");
+            let line = format!(
+                "  {:<20}  {:>12}  {:<8} {detail}",
+                phase.name, time, phase.state
+            );
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+    }
+    if !errors.is_empty() {
+        text.push_str("\nWhat went wrong last:\n");
+        for line in errors.iter().filter_map(logs::line) {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+    let _ = writeln!(text, "\nNext: {}", next(session, errors));
+    text
+}
+
+/// The status in words.
+fn means(session: &Session) -> String {
+    let because = |reason: &Option<String>| {
+        reason
+            .as_ref()
+            .map_or_else(String::new, |reason| format!(" ({reason})"))
+    };
+    match session.client_status {
+        ClientStatus::Creating => match session.phases.is_empty() {
+            true => "it was not started yet, or is only just starting".to_owned(),
+            false => "it is starting".to_owned(),
+        },
+        ClientStatus::Resuming => "it is starting again".to_owned(),
+        ClientStatus::Running => "it is well".to_owned(),
+        ClientStatus::Migrating => "it is moving to another sandbox".to_owned(),
+        ClientStatus::Paused => {
+            format!(
+                "it rests, with everything kept{}",
+                because(&session.pause_reason)
+            )
+        }
+        ClientStatus::Suspended => {
+            format!(
+                "it is held back until somebody acts{}",
+                because(&session.pause_reason)
+            )
+        }
+        ClientStatus::Degraded => "its sandbox died, and not everything was kept".to_owned(),
+        ClientStatus::Stopped => {
+            format!("it ended for good{}", because(&session.stop_reason))
+        }
+        ClientStatus::Error => "it could not be started".to_owned(),
+    }
+}
+
+/// The command to type.
+fn next(session: &Session, errors: &[Frame]) -> String {
+    let id = &session.id;
+    match session.client_status {
+        ClientStatus::Degraded => {
+            format!("nacre session recover {id} --accept    # goes on from what was kept")
+        }
+        ClientStatus::Error => {
+            format!(
+                "nacre session resume {id}    # tries again; `nacre doctor` looks at the machine"
+            )
+        }
+        ClientStatus::Paused | ClientStatus::Suspended => format!("nacre session resume {id}"),
+        ClientStatus::Stopped => {
+            format!("nacre session fork {id}    # another session that begins with its files")
+        }
+        ClientStatus::Creating | ClientStatus::Resuming | ClientStatus::Migrating => {
+            format!("nacre session logs {id} --follow")
+        }
+        ClientStatus::Running if errors.is_empty() => {
+            format!("nacre session prompt {id} TEXT")
+        }
+        ClientStatus::Running => {
+            format!(
+                "nacre session prompt {id} 'go on'    # `nacre session logs {id}` has all of it"
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(change: &Value) -> Session {
+        let mut session = json!({
+            "id": "ses_1", "org_id": "org_1", "title": "login", "status": "paused",
+            "client_status": "error", "type": "coding", "channel": "cli", "provider": "local",
+            "agent": "opencode", "generation": 1, "created_at": "2026-01-01T00:00:00Z",
+            "last_active_at": "2026-01-01T00:00:00Z", "last_seq": 9,
+        });
+        for (key, value) in change.as_object().unwrap() {
+            session[key] = value.clone();
+        }
+        serde_json::from_value(session).unwrap()
+    }
+
+    #[test]
+    fn a_failed_start_is_told_with_its_phases_and_errors() {
+        let session = session(&json!({
+            "error": "the clone failed",
+            "phases": [
+                {"name": "sandbox", "started_at": "2026-01-01T00:00:00Z", "took_ms": 80, "state": "done"},
+                {"name": "clone", "started_at": "2026-01-01T00:00:00Z", "took_ms": 2100, "state": "failed",
+                 "detail": "no such host"},
+            ],
+        }));
+        let error = json!({"seq": 8, "type": "error", "code": "clone", "message": "no such host"});
+        let errors = [Frame::read(&error.to_string()).unwrap()];
+        insta::assert_snapshot!(story(&session, &errors), @r"
+        Session ses_1 (login) is error: it could not be started
+        Its last start failed: the clone failed
+
+        The last start:
+          sandbox                      80 ms  done
+          clone                        2.1 s  failed   no such host
+
+        What went wrong last:
+            8  error            clone: no such host
+
+        Next: nacre session resume ses_1    # tries again; `nacre doctor` looks at the machine
+        ");
+    }
+
+    #[test]
+    fn what_was_kept_and_lost_is_told() {
+        let session = session(&json!({
+            "client_status": "degraded",
+            "degraded": {"kept": "snp_1", "lost": "2 minutes of files", "since": "2026-01-01T00:00:00Z"},
+        }));
+        insta::assert_snapshot!(story(&session, &[]), @r"
+        Session ses_1 (login) is degraded: its sandbox died, and not everything was kept
+        Since 2026-01-01T00:00:00Z it is less than it was. Lost: 2 minutes of files
+        Kept: the snapshot snp_1, and all that was said.
+
+        Next: nacre session recover ses_1 --accept    # goes on from what was kept
+        ");
+    }
+
+    #[test]
+    fn only_what_went_wrong_is_an_error() {
+        let is = |frame: &Value| is_error(&Frame::read(&frame.to_string()).unwrap());
+        assert!(is(
+            &json!({"seq": 1, "type": "prompt", "id": "p", "status": "interrupted"})
+        ));
+        assert!(!is(
+            &json!({"seq": 1, "type": "prompt", "id": "p", "status": "finished"})
+        ));
+        assert!(is(&json!({"seq": 1, "type": "status", "status": "error"})));
+    }
+}
