@@ -167,7 +167,7 @@ impl Served {
                 self.sessions.create(new).await.map(Answer::Session)
             }
             Request::Fork(session) => {
-                let fork = self.sessions.fork(session, None).await?;
+                let fork = self.sessions.fork(session, None, None).await?;
                 Ok(Answer::Session(fork))
             }
             Request::Do(session, deed) => {

@@ -13,7 +13,7 @@ use model::{Clock, Id, Organisation, Secret, SignedDuration, Timestamp, User};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use store::Store;
-use store::accounts::TokenHash;
+use store::accounts::{Role, TokenHash};
 use store::logins::Login;
 
 use crate::rate::Rate;
@@ -52,13 +52,17 @@ impl Admission {
         }
     }
 
-    /// A code that lets one browser in, once.
-    pub(crate) async fn code(&self, login: Login) -> Result<(Secret, Timestamp), store::Error> {
+    /// A code that lets one browser in, once, at this very address.
+    pub(crate) async fn code(
+        &self,
+        login: Login,
+        to: Address,
+    ) -> Result<(Secret, Timestamp), store::Error> {
         let code = tokens::make(Kind::Code).map_err(|_| store::Error::Closed)?;
         let now = self.clock.now();
         let until = now.checked_add(CODE).unwrap_or(Timestamp::MAX);
         let mut tx = self.store.begin().await?;
-        tx.create_login(&hash(&code), login, now, until).await?;
+        tx.create_login(&hash(&code, to), login, now, until).await?;
         tx.commit().await?;
         Ok((code, until))
     }
@@ -71,12 +75,12 @@ impl Admission {
         let code = Secret::new(code.to_owned());
         let taken = async {
             let mut tx = self.store.begin().await?;
-            let login = tx.take_login(&hash(&code), now).await?;
+            let login = tx.take_login(&hash(&code, to), now).await?;
             tx.commit().await?;
             Ok::<_, store::Error>(login)
         };
         let login = taken.await.map_err(unavailable)?.ok_or(Refusal::Unknown)?;
-        self.is_of(to, login.organisation).await?;
+        self.may_see(to, login).await?;
         let lasts = i64::try_from(LASTS.as_secs()).unwrap_or(0);
         let pass = Pass {
             user: login.user,
@@ -98,10 +102,12 @@ impl Admission {
         if pass.at != to.to_string() || pass.exp <= self.clock.now().as_second() {
             return Err(Refusal::Unknown);
         }
-        self.is_of(to, pass.org).await?;
-        // They may have left since.
-        let role = self.store.find_role(pass.org, pass.user).await;
-        role.map_err(unavailable)?.ok_or(Refusal::Unknown)?;
+        // They may have left since, or look only.
+        let login = Login {
+            organisation: pass.org,
+            user: pass.user,
+        };
+        self.may_see(to, login).await?;
         Ok(Admitted {
             user: pass.user.to_string(),
             cookie: None,
@@ -131,11 +137,18 @@ impl Admission {
         })
     }
 
-    async fn is_of(&self, to: Address, organisation: Id<Organisation>) -> Result<(), Refusal> {
+    /// Members of the session's organisation; those who may only look, what only shows.
+    async fn may_see(&self, to: Address, login: Login) -> Result<(), Refusal> {
         let found = self.store.find_session(to.session).await;
         let found = found.map_err(unavailable)?;
-        let is_its = found.is_some_and(|session| session.organisation == organisation);
-        is_its.then_some(()).ok_or(Refusal::Unknown)
+        let is_its = found.is_some_and(|session| session.organisation == login.organisation);
+        let role = self.store.find_role(login.organisation, login.user).await;
+        let may = match role.map_err(unavailable)? {
+            Some(Role::Owner | Role::Member) => is_its,
+            Some(Role::Viewer) => is_its && matches!(to.target, Target::Port(_) | Target::Exposed),
+            None => false,
+        };
+        may.then_some(()).ok_or(Refusal::Unknown)
     }
 
     fn sign(&self, pass: &Pass) -> String {
@@ -180,9 +193,9 @@ impl Access for Admission {
     }
 }
 
-/// Not that of a code that signs in: one is worthless in the other's place.
-fn hash(code: &Secret) -> TokenHash {
-    TokenHash::of(&Secret::new(format!("preview {}", code.expose())))
+/// Of one address, and not that of a code that signs in: one is worthless in another's place.
+fn hash(code: &Secret, to: Address) -> TokenHash {
+    TokenHash::of(&Secret::new(format!("preview {to} {}", code.expose())))
 }
 
 #[expect(

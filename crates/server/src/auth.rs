@@ -13,7 +13,7 @@ use wire::v1;
 
 use crate::app::App;
 use crate::problem::{Answer, Problem};
-use crate::vault::tokens::Kind;
+use crate::vault::tokens::{self, Kind};
 use crate::{Address, cookie};
 
 /// Between two times that a token's use is written down.
@@ -79,7 +79,11 @@ impl FromRequestParts<App> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Answer<Self> {
         let caller = match bearer(&parts.headers) {
             Some(token) if token.expose().starts_with(Kind::Token.prefix()) => {
-                by_token(app, &token).await?
+                // What is none is told from a token without asking the store.
+                match tokens::is_well_formed(Kind::Token, token.expose()) {
+                    true => by_token(app, &token).await?,
+                    false => None,
+                }
             }
             Some(token) => by_claims(app, &token).await?,
             None if may_come_by_cookie(parts, &app.parts.address) => {
@@ -172,7 +176,10 @@ fn may_come_by_cookie(parts: &Parts, address: &Address) -> bool {
     let is_socket = parts.headers.contains_key(header::UPGRADE);
     let names_origin = parts.headers.contains_key(header::ORIGIN);
     let is_ours = cookie::is_from_our_page(&parts.headers, address);
-    is_look && (is_ours || (!is_socket && !names_origin))
+    // A preview is of the same site, and not of the same origin; browsers say which it was.
+    let site = parts.headers.get("sec-fetch-site");
+    let is_near = site.is_none_or(|site| site == "same-origin" || site == "none");
+    is_look && is_near && (is_ours || (!is_socket && !names_origin))
 }
 
 async fn member(

@@ -1,5 +1,7 @@
 //! Bodies, queries and paths, with our own answer to what cannot be read.
 
+use std::time::Duration;
+
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
@@ -9,6 +11,9 @@ use serde::de::DeserializeOwned;
 use crate::app::App;
 use crate::problem::{Answer, Problem};
 
+/// For a body to come whole.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// A JSON body, either way.
 #[derive(Debug)]
 pub(crate) struct Json<T>(pub(crate) T);
@@ -17,7 +22,9 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Answer<Self> {
-        let axum::Json(body) = axum::Json::<T>::from_request(request, app).await?;
+        let reading = axum::Json::<T>::from_request(request, app);
+        let read = tokio::time::timeout(PATIENCE, reading).await;
+        let axum::Json(body) = read.map_err(|_| Problem::invalid("the body does not come"))??;
         Ok(Self(body))
     }
 }

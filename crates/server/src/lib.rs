@@ -12,6 +12,7 @@ mod auth;
 mod cookie;
 mod devtools;
 mod extract;
+mod housekeeping;
 mod metrics;
 mod offer;
 mod once;

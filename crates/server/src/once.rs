@@ -70,19 +70,24 @@ impl<T: Serialize + DeserializeOwned> Once<T> {
     }
 }
 
-/// Keeps the answer for whoever sends the same again.
-pub(crate) async fn finish(
+/// Keeps the answer for whoever sends the same again. What failed may be tried again at once.
+pub(crate) async fn done<T: Serialize>(
     app: &App,
     attempt: Option<Attempt>,
     status: StatusCode,
-    body: &impl Serialize,
-) -> Answer<()> {
+    answer: Answer<T>,
+) -> Answer<T> {
     let Some(attempt) = attempt else {
-        return Ok(());
+        return answer;
     };
-    let body = serde_json::to_string(body).map_err(Problem::internal)?;
     let mut tx = app.store().begin().await?;
-    tx.finish_request(&attempt, status.as_u16(), &body).await?;
+    match &answer {
+        Ok(answer) => {
+            let body = serde_json::to_string(answer).map_err(Problem::internal)?;
+            tx.finish_request(&attempt, status.as_u16(), &body).await?;
+        }
+        Err(_) => tx.forget_request(&attempt).await?,
+    }
     tx.commit().await?;
-    Ok(())
+    answer
 }

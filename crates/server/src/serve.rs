@@ -14,13 +14,14 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_user_timeout};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::app::{App, Parts};
 use crate::problem::Problem;
-use crate::{metrics, routes};
+use crate::{housekeeping, metrics, routes};
 
 /// For a head to come whole.
 const HEAD: Duration = Duration::from_secs(10);
@@ -28,6 +29,8 @@ const HEADERS: usize = 100;
 const HEAD_BYTES: usize = 32 << 10;
 /// What no route of its own reads in pieces.
 const BODY: usize = 1 << 20;
+/// In milliseconds.
+const GONE: u32 = 45_000;
 const CONNECTIONS: usize = 20_000;
 
 /// The server's description, as JSON.
@@ -74,6 +77,11 @@ impl Front {
         Self { app, router }
     }
 
+    /// Takes away what is over, until it is told to stop.
+    pub async fn keep_house(&self, stop: CancellationToken) {
+        housekeeping::keep(&self.app, stop).await;
+    }
+
     /// Until it is told to stop; then connections may finish what they are at.
     pub async fn serve(&self, listener: TcpListener, stop: CancellationToken) {
         let room = std::sync::Arc::new(tokio::sync::Semaphore::new(CONNECTIONS));
@@ -95,6 +103,9 @@ impl Front {
                 }
             };
             let _ = stream.set_nodelay(true);
+            // One that takes nothing more, or is gone without a word, ends.
+            let _ = set_tcp_user_timeout(&stream, GONE);
+            let _ = set_socket_keepalive(&stream, true);
             let (front, stop) = (self.clone(), stop.clone());
             self.app.tasks().spawn(async move {
                 front.connection(TokioIo::new(stream), peer, stop).await;
@@ -150,6 +161,8 @@ impl Front {
     /// Tells everybody who is connected to come again.
     pub async fn shut_down(&self) {
         self.app.gateway().shut_down().await;
+        self.app.tasks().close();
+        self.app.tasks().wait().await;
     }
 }
 

@@ -51,13 +51,16 @@ impl Sessions {
         &self,
         session: Id<Session>,
         snapshot: Option<SnapshotId>,
+        forked_by: Option<Id<User>>,
     ) -> Result<Id<Session>, HubError> {
         let shared = self.shared();
         let parent = shared.store.load_session(session).await?;
         let snapshot = match snapshot {
             Some(snapshot) => {
                 let known = shared.store.find_snapshot(&snapshot.to_string()).await?;
-                let is_its = known.is_some_and(|known| known.session == Some(session));
+                let is_its = known.is_some_and(|known| {
+                    known.session == Some(session) && known.removed_at.is_none()
+                });
                 if !is_its {
                     return Err(store::Error::NotFound("snapshot of this session").into());
                 }
@@ -70,7 +73,7 @@ impl Sessions {
         let new = NewSession {
             id,
             organisation: parent.organisation,
-            created_by: parent.created_by,
+            created_by: forked_by.or(parent.created_by),
             parent: Some(session),
             title: parent.title,
             r#type: parent.r#type,

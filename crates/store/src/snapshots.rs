@@ -88,6 +88,17 @@ impl Tx {
     }
 
     /// It is gone from its provider; its receipt stays.
+    /// A session that is not stopped goes on from it: its own, or a fork.
+    pub async fn snapshot_is_needed(&mut self, snapshot: &str) -> Result<bool> {
+        const SQL: &str = "SELECT count(*) FROM sessions
+            WHERE snapshot_id = $1 AND status <> 'stopped'";
+        let needed: i64 = on!(&mut self.connection(), c => sqlx::query_scalar(SQL)
+            .bind(snapshot)
+            .fetch_one(c)
+            .await)?;
+        Ok(needed > 0)
+    }
+
     pub async fn snapshot_was_removed(&mut self, snapshot: &str, at: Timestamp) -> Result<()> {
         const SQL: &str =
             "UPDATE snapshots SET removed_at = coalesce(removed_at, $2) WHERE id = $1";

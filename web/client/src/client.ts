@@ -172,7 +172,7 @@ export class Client {
   }
 
   upload(bytes: Blob | ArrayBuffer | Uint8Array): Promise<v1.Upload> {
-    return this.http.answer({ method: "POST", path: ["v1", "uploads"], bytes, once: true });
+    return this.http.answer({ method: "POST", path: ["v1", "uploads"], bytes });
   }
 
   me(): Promise<v1.Caller> {
@@ -184,7 +184,7 @@ export class Client {
   }
 
   createOrganisation(organisation: v1.NewOrganisation): Promise<v1.Organisation> {
-    return this.http.answer({ method: "POST", path: ["v1", "orgs"], json: organisation, once: true });
+    return this.http.answer({ method: "POST", path: ["v1", "orgs"], json: organisation });
   }
 
   tokens(paging: Paging = {}): Promise<Page<v1.Token>> {
@@ -193,7 +193,7 @@ export class Client {
 
   /** The token is in this answer, and in no other. */
   createToken(token: v1.NewToken): Promise<v1.TokenMade> {
-    return this.http.answer({ method: "POST", path: ["v1", "tokens"], json: token, once: true });
+    return this.http.answer({ method: "POST", path: ["v1", "tokens"], json: token });
   }
 
   revokeToken(id: string): Promise<void> {
@@ -205,7 +205,7 @@ export class Client {
   }
 
   putSecret(secret: v1.NewSecret): Promise<v1.SecretInfo> {
-    return this.http.answer({ method: "POST", path: ["v1", "secrets"], json: secret, once: true });
+    return this.http.answer({ method: "PUT", path: ["v1", "secrets"], json: secret, once: true });
   }
 
   deleteSecret(id: string): Promise<void> {

@@ -25,7 +25,6 @@ impl Client {
     ) -> Result<Organisation, ClientError> {
         self.call(Method::POST, &[V1, "orgs"])
             .json(new)
-            .once()
             .answer()
             .await
     }
@@ -39,7 +38,6 @@ impl Client {
     pub async fn create_token(&self, new: &NewToken) -> Result<TokenMade, ClientError> {
         self.call(Method::POST, &[V1, "tokens"])
             .json(new)
-            .once()
             .answer()
             .await
     }

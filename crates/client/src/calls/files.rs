@@ -78,7 +78,6 @@ impl Client {
     pub async fn upload(&self, content: Bytes) -> Result<Upload, ClientError> {
         self.call(Method::POST, &[V1, "uploads"])
             .bytes(content)
-            .once()
             .patient()
             .answer()
             .await

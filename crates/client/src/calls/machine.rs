@@ -109,7 +109,6 @@ impl Client {
     pub async fn share(&self, session: &str, share: &Share) -> Result<ShareMade, ClientError> {
         self.call(Method::POST, &[V1, SESSIONS, session, "shares"])
             .json(share)
-            .once()
             .answer()
             .await
     }

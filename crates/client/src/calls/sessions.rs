@@ -143,7 +143,6 @@ impl Client {
     ) -> Result<Receipt, ClientError> {
         self.call(Method::POST, &[V1, SESSIONS, id, "snapshots"])
             .json(new)
-            .once()
             .patient()
             .answer()
             .await

@@ -69,7 +69,8 @@ impl Granted {
         repo: &str,
     ) -> Result<Option<Secret>, store::Error> {
         for target in [format!("{host}/{repo}"), host.to_owned()] {
-            let scope = Scope::Git(target);
+            // As they are kept: another spelling of a repository has the same token.
+            let scope = Scope::Git(target.to_lowercase());
             let sealed = self.store.open_scope(organisation, &scope).await?;
             let Some(sealed) = sealed.first() else {
                 continue;
@@ -98,7 +99,11 @@ fn is_it(url: &str, host: &str, repo: &str) -> bool {
     };
     let its_repo = its_repo.trim_end_matches('/');
     let its_repo = its_repo.strip_suffix(".git").unwrap_or(its_repo);
-    its_host.eq_ignore_ascii_case(host) && its_repo.eq_ignore_ascii_case(repo)
+    let is_same = match PUBLIC.contains(&host) {
+        true => its_repo.eq_ignore_ascii_case(repo),
+        false => its_repo == repo,
+    };
+    its_host.eq_ignore_ascii_case(host) && is_same
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
 
+pub(crate) use self::uploads::path as upload_path;
+
 /// Every route, and its description.
 pub(crate) fn all() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Described::openapi())

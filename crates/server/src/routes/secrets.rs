@@ -126,7 +126,8 @@ async fn read_scope(app: &App, caller: &Caller, scope: v1::SecretScope) -> Answe
         v1::SecretScope::Repository(url) => Scope::Repository(named(url)?),
         v1::SecretScope::Session(id) => Scope::Session(app.session(caller, &id).await?.id),
         v1::SecretScope::Model(name) => Scope::Model(named(name)?),
-        v1::SecretScope::Git(name) => Scope::Git(named(name)?),
+        // In one spelling, so that it is found in every other.
+        v1::SecretScope::Git(name) => Scope::Git(named(name)?.to_lowercase()),
     })
 }
 

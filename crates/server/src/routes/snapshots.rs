@@ -38,26 +38,21 @@ async fn remove(
 ) -> Answer<StatusCode> {
     caller.may_change()?;
     let snapshot = find(&app, &caller, &id).await?;
-    if let Some(session) = snapshot.session {
-        let record = app.store().find_session(session).await?;
-        let is_needed = record.is_some_and(|record| {
-            record.state.snapshot_id.as_deref() == Some(&*snapshot.id)
-                && record.state.status != store::sessions::Status::Stopped
-        });
-        if is_needed {
-            return Err(Problem::conflict(
-                "snapshot-in-use",
-                "its session goes on from it: stop the session first",
-            ));
-        }
+    // Marked first: from then on nobody begins from it.
+    let mut tx = app.store().begin().await?;
+    if tx.snapshot_is_needed(&snapshot.id).await? {
+        tx.rollback().await?;
+        return Err(Problem::conflict(
+            "snapshot-in-use",
+            "a session goes on from it: stop that one first",
+        ));
     }
+    tx.snapshot_was_removed(&snapshot.id, app.now()).await?;
+    tx.commit().await?;
     let provider = app.provider(&snapshot.provider)?;
     provider
         .delete_snapshot(&read_snapshot(&snapshot.id)?)
         .await?;
-    let mut tx = app.store().begin().await?;
-    tx.snapshot_was_removed(&snapshot.id, app.now()).await?;
-    tx.commit().await?;
     let body = json!({ "snapshot": snapshot.id });
     app.audit(&caller, "snapshot.remove", snapshot.session, body)
         .await?;

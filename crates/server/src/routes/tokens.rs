@@ -45,7 +45,8 @@ async fn create(
     Json(new): Json<v1::NewToken>,
 ) -> Answer<(StatusCode, Json<v1::TokenMade>)> {
     caller.may_change()?;
-    if new.service {
+    // What a service makes is a service's, and outlives its own token.
+    if new.service || caller.user.is_none() {
         caller.must_own()?;
     }
     let name = new.name.trim();
@@ -53,6 +54,13 @@ async fn create(
         return Err(Problem::invalid(format!(
             "`name` has 1 to {LONGEST_NAME} bytes"
         )));
+    }
+    let there = app.store().list_tokens(caller.organisation, MOST).await?;
+    if u32::try_from(there.len()).unwrap_or(MOST) >= MOST {
+        return Err(Problem::conflict(
+            "too-many-tokens",
+            "the organisation has 500 tokens: revoke some",
+        ));
     }
     let now = app.now();
     let expires_at = new.expires_in_ms.map(|millis| {
@@ -102,9 +110,10 @@ async fn revoke(
     caller.may_change()?;
     let missing = || Problem::not_found("token");
     let id: Id<Token> = id.parse().map_err(|_| missing())?;
-    let tokens = app.store().list_tokens(caller.organisation, MOST).await?;
-    let found = tokens.iter().find(|token| token.id == id);
-    let found = found.ok_or_else(missing)?;
+    let found = app.store().load_token(id).await?;
+    if found.organisation != caller.organisation {
+        return Err(missing());
+    }
     if found.user.is_none() || found.user != caller.user {
         caller.must_own()?;
     }

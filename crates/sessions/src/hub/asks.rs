@@ -12,6 +12,9 @@ use super::{Hub, Outcome};
 const AT_ONCE: usize = 64;
 /// Answers that are said again to a runner that comes back: it drops what it has.
 const KEPT: usize = 64;
+/// Longer ones are asked for again by whoever wants them.
+const KEPT_LENGTH: usize = 16 << 10;
+const LONGEST_ID: usize = 128;
 
 #[derive(Debug, Default)]
 pub(super) struct Asks {
@@ -22,6 +25,10 @@ pub(super) struct Asks {
 impl Hub {
     pub(super) fn carry_out(&mut self, asked: Asked) {
         let id = asked.id.clone();
+        if id.len() > LONGEST_ID {
+            // Whoever calls it that is not worth an answer.
+            return;
+        }
         if self.asks.under_way >= AT_ONCE {
             let failed = Failed {
                 code: ErrorFrame::OVERLOADED.to_owned(),
@@ -47,11 +54,14 @@ impl Hub {
             Ok(ok) => (Some(ok), None),
             Err(failed) => (None, Some(failed)),
         };
+        let length = ok.as_ref().map_or(0, |ok| ok.to_string().len());
         let result = FromHub::Result { id, ok, error };
-        if self.asks.answers.len() == KEPT {
-            self.asks.answers.pop_front();
+        if length <= KEPT_LENGTH {
+            if self.asks.answers.len() == KEPT {
+                self.asks.answers.pop_front();
+            }
+            self.asks.answers.push_back(result.clone());
         }
-        self.asks.answers.push_back(result.clone());
         self.say_now(result);
     }
 

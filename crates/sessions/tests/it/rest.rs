@@ -92,7 +92,11 @@ async fn a_fork_goes_on_from_the_files_and_leaves_its_parent_alone() {
         .await
         .unwrap();
     is(&world, &parent, "p", Status::Finished).await;
-    let fork = world.sessions.fork(parent.session(), None).await.unwrap();
+    let fork = world
+        .sessions
+        .fork(parent.session(), None, None)
+        .await
+        .unwrap();
     let record = world.store.load_session(fork).await.unwrap();
     assert_eq!(record.parent, Some(parent.session()));
     let fork = world.sessions.open(fork).await.unwrap();
@@ -107,9 +111,11 @@ async fn a_fork_goes_on_from_the_files_and_leaves_its_parent_alone() {
     assert_eq!(parent.seen().borrow().status, ClientStatus::Running);
     assert_eq!(world.sandboxes().await.len(), 2);
 
-    let foreign = world
-        .sessions
-        .fork(fork.session(), parent.seen().borrow().snapshot.clone());
+    let foreign = world.sessions.fork(
+        fork.session(),
+        parent.seen().borrow().snapshot.clone(),
+        None,
+    );
     assert!(matches!(
         foreign.await,
         Err(HubError::Store(store::Error::NotFound(_)))

@@ -98,7 +98,7 @@ async fn a_stop_twice_is_one_stop() {
 async fn two_forks_are_two_sessions_and_the_parent_runs_on() {
     let world = World::new().await;
     let session = with_a_file(&world).await;
-    let fork = || world.sessions.fork(session.session(), None);
+    let fork = || world.sessions.fork(session.session(), None, None);
     let (one, other) = tokio::join!(fork(), fork());
     for id in [one.unwrap(), other.unwrap()] {
         let fork = world.sessions.open(id).await.unwrap();

@@ -174,7 +174,7 @@ impl Process {
 
     pub(crate) async fn fork(&self, session: Id<Session>) -> Id<Session> {
         let sessions = self.sessions.clone();
-        self.run(async move { sessions.fork(session, None).await.unwrap() })
+        self.run(async move { sessions.fork(session, None, None).await.unwrap() })
             .await
     }
 

@@ -43,13 +43,26 @@ impl Lock {
         }
         Ok(Self {
             _file: file,
-            owner: format!("server of {home}"),
+            owner: name_of(home)?,
         })
     }
 
     pub(super) fn owner(&self) -> &str {
         &self.owner
     }
+}
+
+/// Like no other's, though several machines share a database and call their homes alike.
+fn name_of(home: &Utf8Path) -> Result<String, CommandError> {
+    let path = home.join("server.id");
+    if let Ok(name) = fs_err::read_to_string(&path) {
+        return Ok(name);
+    }
+    let name = format!("server {}", Id::<model::Boot>::new(&model::SystemClock));
+    let draft = home.join("server.id.new");
+    fs_err::write(&draft, &name)?;
+    fs_err::rename(&draft, &path)?;
+    Ok(name)
 }
 
 /// On a first start: an organisation, its owner, and a token in a file that only they can read.

@@ -136,6 +136,8 @@ impl Running {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let (serving, door) = (stop.clone(), front.clone());
         tasks.spawn(async move { door.serve(listener, serving).await });
+        let (keeping, house) = (stop.clone(), front.clone());
+        tasks.spawn(async move { house.keep_house(keeping).await });
         let jobs = Runner::new(
             store.clone(),
             Arc::new(sessions.clone()),

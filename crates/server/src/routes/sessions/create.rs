@@ -41,27 +41,37 @@ async fn create(
     MaybeJson(new): MaybeJson<v1::NewSession>,
 ) -> Answer<(StatusCode, Json<v1::Session>)> {
     caller.may_change()?;
+    let first = first_prompt(&new)?;
+    let is_wanted = new.start;
+    let record = read(&app, &caller, new.clone()).await?;
     let once = Once::begin(&app, &caller, &headers, "POST /v1/sessions", &new).await?;
     let attempt = match once {
         Once::Do(attempt) => attempt,
         Once::Done(status, session) => return Ok((status, Json(session))),
     };
-    let first = first_prompt(&new)?;
-    let is_wanted = new.start || new.initial_prompt.is_some();
-    let record = read(&app, &caller, new).await?;
+    let made = make(&app, &caller, record, first, is_wanted).await;
+    let session = once::done(&app, attempt, StatusCode::CREATED, made).await?;
+    Ok((StatusCode::CREATED, Json(session)))
+}
+
+async fn make(
+    app: &App,
+    caller: &Caller,
+    record: New,
+    first: Option<v1::NewPrompt>,
+    is_wanted: bool,
+) -> Answer<v1::Session> {
     let body = json!({ "title": record.title, "provider": record.provider });
     let id = app.sessions().create(record).await?;
-    app.audit(&caller, "session.create", Some(id), body).await?;
+    app.audit(caller, "session.create", Some(id), body).await?;
     if let Some(prompt) = first {
         let hub = app.sessions().open(id).await?;
-        hub.prompt(prompts::read(&app, &caller, prompt).await?)
-            .await?;
+        let prompt = prompts::read(app, caller, prompt).await?;
+        hub.prompt(prompt).await?;
     } else if is_wanted {
-        wake(&app, id).await?;
+        wake(app, id).await?;
     }
-    let session = now(&app, &caller, &id.to_string()).await?;
-    once::finish(&app, attempt, StatusCode::CREATED, &session).await?;
-    Ok((StatusCode::CREATED, Json(session)))
+    now(app, caller, &id.to_string()).await
 }
 
 /// It is not waited for: clients are told as it goes.

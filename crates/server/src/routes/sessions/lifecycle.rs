@@ -1,19 +1,20 @@
 //! What can be done to a session as a whole.
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use model::Origin;
+use axum::http::{HeaderMap, StatusCode};
 use model::session::{Lifecycle, PauseReason, State as At, StopReason};
+use model::{Id, Origin, Session};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::v1;
 
-use super::now;
+use super::{now, read_title};
 use crate::app::{App, read_snapshot, read_spec};
 use crate::auth::Caller;
 use crate::extract::{Json, MaybeJson, Named};
+use crate::once::{self, Once};
 use crate::problem::{Answer, Problem};
 use crate::shown;
 
@@ -126,22 +127,40 @@ async fn stop(
 async fn fork(
     State(app): State<App>,
     caller: Caller,
+    headers: HeaderMap,
     Named(id): Named<String>,
     MaybeJson(fork): MaybeJson<v1::Fork>,
 ) -> Answer<(StatusCode, Json<v1::Session>)> {
     caller.may_change()?;
     let parent = app.session(&caller, &id).await?.id;
+    let title = fork.title.as_deref().map(read_title).transpose()?;
+    let what = format!("POST /v1/sessions/{parent}/fork");
+    let attempt = match Once::begin(&app, &caller, &headers, &what, &fork).await? {
+        Once::Do(attempt) => attempt,
+        Once::Done(status, session) => return Ok((status, Json(session))),
+    };
+    let made = make_fork(&app, &caller, parent, &fork, title).await;
+    let session = once::done(&app, attempt, StatusCode::CREATED, made).await?;
+    Ok((StatusCode::CREATED, Json(session)))
+}
+
+async fn make_fork(
+    app: &App,
+    caller: &Caller,
+    parent: Id<Session>,
+    fork: &v1::Fork,
+    title: Option<String>,
+) -> Answer<v1::Session> {
     let snapshot = fork.snapshot_id.as_deref().map(read_snapshot).transpose()?;
-    let forked = app.sessions().fork(parent, snapshot).await?;
-    if let Some(title) = &fork.title {
+    let forked = app.sessions().fork(parent, snapshot, caller.user).await?;
+    if let Some(title) = title {
         let hub = app.sessions().open(forked).await?;
-        hub.rename(title.trim()).await?;
+        hub.rename(&title).await?;
     }
     let body = json!({ "parent": parent.to_string() });
-    app.audit(&caller, "session.fork", Some(forked), body)
+    app.audit(caller, "session.fork", Some(forked), body)
         .await?;
-    let session = now(&app, &caller, &forked.to_string()).await?;
-    Ok((StatusCode::CREATED, Json(session)))
+    now(app, caller, &forked.to_string()).await
 }
 
 /// Consents to what a degraded session lost, and has it run from what was kept.

@@ -14,7 +14,7 @@ use wire::v1;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::problem::Answer;
+use crate::problem::{Answer, Problem};
 use crate::shown;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -38,4 +38,12 @@ async fn now(app: &App, caller: &Caller, id: &str) -> Answer<v1::Session> {
     let phases = app.store().last_phases(record.id).await?;
     session.phases = phases.iter().map(shown::phase).collect();
     Ok(session)
+}
+
+fn read_title(title: &str) -> Answer<String> {
+    let title = title.trim();
+    if title.is_empty() || title.len() > 200 || title.chars().any(char::is_control) {
+        return Err(Problem::invalid("`title` has 1 to 200 bytes"));
+    }
+    Ok(title.to_owned())
 }

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use gateway::preview::Target;
+use gateway::preview::{Address, Target};
 use model::{Id, Share as ShareKind, SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::json;
@@ -63,7 +63,8 @@ async fn open(
         organisation: caller.organisation,
         user,
     };
-    let (code, until) = app.admission().code(login).await?;
+    let to = Address { target, session };
+    let (code, until) = app.admission().code(login, to).await?;
     let url = app.site().url(target, session);
     let endpoint = v1::Endpoint {
         url: format!("{url}?nacre_code={}", code.expose()),

@@ -10,7 +10,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::v1;
 
-use super::now;
+use super::{now, read_title};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Json, Named, Params};
@@ -127,11 +127,7 @@ async fn change(
     caller.may_change()?;
     let hub = app.hub(&caller, &id).await?;
     if let Some(title) = &change.title {
-        let title = title.trim();
-        if title.is_empty() || title.len() > 200 {
-            return Err(Problem::invalid("`title` has 1 to 200 bytes"));
-        }
-        hub.rename(title).await?;
+        hub.rename(&read_title(title)?).await?;
     }
     if let Some(archived) = change.archived {
         hub.archive(archived).await?;
