@@ -347,7 +347,7 @@ async fn preview(front: &Front, client: &Client, session: &str) {
         .get(&format!("/?{query}"), &[("host", host)])
         .await
         .unwrap();
-    assert_eq!(let_in.0, 303, "{let_in:?}");
+    assert_eq!(let_in.0, 302, "{let_in:?}");
     let cookie = let_in.1.iter().find(|value| value.contains('=')).unwrap();
     let cookie = cookie.split(';').next().unwrap();
     let again = front.get(&format!("/?{query}"), &[("host", host)]).await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use store::accounts::{Role, TokenHash};
 use store::logins::Login;
 
-use crate::world::{World, new_token};
+use crate::world::{Somebody, World, new_token};
 
 /// Those that anybody may ask; each has a reason.
 const OPEN: [&str; 5] = [
@@ -276,4 +276,61 @@ async fn every_change_is_written_down() {
     let ada = ada.user.to_string();
     assert_eq!(told, [("session.resume", &*ada), ("session.create", &*ada)]);
     let _: Id<model::Session> = session.parse().unwrap();
+}
+
+#[tokio::test]
+async fn a_code_of_one_preview_opens_no_other_and_a_viewer_no_terminal() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    let vic = world.member(ada.organisation, Role::Viewer).await;
+    let (session, other) = (world.session(&ada).await, world.session(&ada).await);
+    let code = async |who: &Somebody| {
+        let path = format!("/v1/sessions/{session}/open");
+        let open = world.post(who, &path, json!({ "target": "3000" })).await;
+        let url = open["url"].as_str().unwrap().to_owned();
+        url.split_once('?').unwrap().1.to_owned()
+    };
+    let at = async |target: &str, session: &str, query: &str| {
+        let label = session.replace('_', "-");
+        let host = format!("{target}-{label}.preview.nacre.localhost");
+        let request = hyper::Request::builder()
+            .uri(format!("/?{query}"))
+            .header(header::HOST, host)
+            .body(Full::default());
+        world.send(request.unwrap()).await.status
+    };
+    for (target, session) in [
+        ("terminal", &session),
+        ("editor", &session),
+        ("3001", &session),
+        ("3000", &other),
+    ] {
+        for who in [&ada, &vic] {
+            let query = code(who).await;
+            assert_eq!(at(target, session, &query).await, 401, "{target} {session}");
+        }
+    }
+    let query = code(&vic).await;
+    assert_eq!(at("3000", &session, &query).await, 302);
+    assert_eq!(at("3000", &session, &query).await, 401);
+    let path = format!("/v1/sessions/{session}/open");
+    let terminal = world
+        .say(&vic, Method::POST, &path, json!({ "target": "terminal" }))
+        .await;
+    assert_eq!(terminal.status, 403);
+}
+
+#[tokio::test]
+async fn a_services_token_makes_no_tokens() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    let body = json!({ "name": "robot", "service": true });
+    let made = world.post(&ada, "/v1/tokens", body).await;
+    let mut robot = ada.clone();
+    made["token"].as_str().unwrap().clone_into(&mut robot.token);
+    world.session(&robot).await;
+    let refused = world
+        .say(&robot, Method::POST, "/v1/tokens", json!({ "name": "x" }))
+        .await;
+    assert_eq!(refused.status, 403);
 }

@@ -82,6 +82,56 @@ async fn a_pause_is_answered_with_its_receipt_and_a_fork_goes_on_from_it() {
 }
 
 #[tokio::test]
+async fn a_snapshot_that_a_fork_goes_on_from_is_not_removed() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    let id = world.session(&ada).await;
+    let path = format!("/v1/sessions/{id}");
+    world.post(&ada, &format!("{path}/resume"), json!({})).await;
+    let taken = world
+        .post(&ada, &format!("{path}/snapshots"), json!({}))
+        .await;
+    let snapshot = taken["snapshot"].as_str().unwrap();
+    let fork = json!({ "snapshot_id": snapshot });
+    let fork = world.post(&ada, &format!("{path}/fork"), fork).await;
+    world.post(&ada, &format!("{path}/stop"), json!({})).await;
+    let remove = format!("/v1/snapshots/{snapshot}");
+    let refused = world.ask(&ada, Method::DELETE, &remove).await;
+    assert_eq!((refused.status, &*refused.code()), (409, "snapshot-in-use"));
+    let fork = format!("/v1/sessions/{}/stop", fork["id"].as_str().unwrap());
+    world.post(&ada, &fork, json!({})).await;
+    let removed = world.ask(&ada, Method::DELETE, &remove).await;
+    assert_eq!(removed.status, 204, "{removed:?}");
+    let again = world.ask(&ada, Method::GET, &remove).await;
+    assert_eq!(again.status, 404);
+}
+
+#[tokio::test]
+async fn a_request_with_the_same_key_is_done_once() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    let create = async |title: &str| {
+        let request = world
+            .request(Method::POST, "/v1/sessions")
+            .header("authorization", format!("Bearer {}", ada.token))
+            .header("content-type", "application/json")
+            .header("idempotency-key", "k1")
+            .body(json!({ "title": title }).to_string().into());
+        world.send(request.unwrap()).await
+    };
+    let (first, second) = (create("a").await, create("a").await);
+    assert_eq!((first.status, second.status), (201, 201));
+    assert_eq!(first.json()["id"], second.json()["id"]);
+    let other = create("b").await;
+    assert_eq!(
+        (other.status, &*other.code()),
+        (409, "idempotency-key-used")
+    );
+    let listed = world.get(&ada, "/v1/sessions").await;
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn sessions_are_listed_page_by_page_without_those_that_are_archived() {
     let world = World::new().await;
     let ada = world.somebody().await;
