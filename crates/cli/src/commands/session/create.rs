@@ -74,9 +74,10 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExitCode, Com
         app.output.aside(&format!("· session {}", session.id));
         return prompt::follow(app, &client, &session.id, FIRST, 0).await;
     }
-    let session = match arguments.start {
-        true => until_it_runs(app, &client, session).await?,
-        false => session,
+    let session = if arguments.start {
+        until_it_runs(app, &client, session).await?
+    } else {
+        session
     };
     app.output.result(&session, || session.id.clone())?;
     Ok(ExitCode::SUCCESS)

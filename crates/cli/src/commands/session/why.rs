@@ -107,10 +107,10 @@ fn means(session: &Session) -> String {
             .map_or_else(String::new, |reason| format!(" ({reason})"))
     };
     match session.client_status {
-        ClientStatus::Creating => match session.phases.is_empty() {
-            true => "it was not started yet, or is only just starting".to_owned(),
-            false => "it is starting".to_owned(),
-        },
+        ClientStatus::Creating if session.phases.is_empty() => {
+            "it was not started yet, or is only just starting".to_owned()
+        }
+        ClientStatus::Creating => "it is starting".to_owned(),
         ClientStatus::Resuming => "it is starting again".to_owned(),
         ClientStatus::Running => "it is well".to_owned(),
         ClientStatus::Migrating => "it is moving to another sandbox".to_owned(),
