@@ -175,7 +175,7 @@ async fn ask(client: &Client, session: &str, id: &str, content: &str) {
         content: content.to_owned(),
         ..NewPrompt::default()
     };
-    client.send_prompt(session, &prompt).await.unwrap();
+    client.send_prompt(session, prompt).await.unwrap();
 }
 
 async fn run(client: &Client, session: &str, script: &str) -> String {
