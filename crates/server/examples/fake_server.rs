@@ -4,7 +4,7 @@
 
 #![expect(clippy::print_stdout, reason = "that is how it says where it is")]
 
-#[expect(dead_code, reason = "tests ask for more")]
+#[expect(dead_code, clippy::unwrap_used, reason = "it is made for tests")]
 #[path = "../tests/it/world.rs"]
 mod world;
 

@@ -60,7 +60,7 @@ impl Answer {
 struct OnlyTheFake;
 
 impl Offer for OnlyTheFake {
-    fn default_provider(&self) -> &str {
+    fn default_provider(&self) -> &'static str {
         "fake"
     }
 
