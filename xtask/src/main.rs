@@ -12,6 +12,7 @@ mod drivers;
 mod generated;
 mod long_files;
 mod opencode;
+mod property;
 mod report;
 mod setup;
 mod suite;

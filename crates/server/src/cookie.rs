@@ -59,7 +59,7 @@ pub(crate) fn is_from_our_page(headers: &HeaderMap, address: &Address) -> bool {
 mod tests {
     use super::*;
 
-    fn with(name: header::HeaderName, values: &[&str]) -> HeaderMap {
+    fn with(name: &header::HeaderName, values: &[&str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(name.clone(), value.parse().unwrap());
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn one_cookie_of_ours_is_read() {
-        let read = |values: &[&str]| read(&with(header::COOKIE, values));
+        let read = |values: &[&str]| read(&with(&header::COOKIE, values));
         assert_eq!(read(&["a=b; __Host-nacre=x; c=d"]).unwrap().expose(), "x");
         assert!(read(&["nacre=x"]).is_none());
         assert!(read(&["__Host-nacre=x; __Host-nacre=y"]).is_none());
@@ -84,7 +84,7 @@ mod tests {
             preview_domain: "preview.nacre.localhost".to_owned(),
             also: vec!["127.0.0.1:7070".to_owned()],
         };
-        let from = |values: &[&str]| is_from_our_page(&with(header::ORIGIN, values), &address);
+        let from = |values: &[&str]| is_from_our_page(&with(&header::ORIGIN, values), &address);
         assert!(from(&["http://nacre.localhost:7070"]));
         assert!(from(&["http://127.0.0.1:7070"]));
         for foreign in [

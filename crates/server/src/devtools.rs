@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::problem::{Answer, Problem};
 
 /// For the tools to begin an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// The longest answer that is read whole.
 const LONGEST: usize = 4 << 20;
 
@@ -155,7 +155,7 @@ pub(crate) fn encode(text: &str) -> String {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => {
                 encoded.push(char::from(byte));
             }
-            _ => encoded.push_str(&format!("%{byte:02X}")),
+            _ => encoded.extend(format!("%{byte:02X}").chars()),
         }
     }
     encoded

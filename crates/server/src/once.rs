@@ -43,7 +43,8 @@ impl<T: Serialize + DeserializeOwned> Once<T> {
             .chain_update([0])
             .chain_update(body)
             .finalize();
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = digest.iter().map(|byte| format!("{byte:02x}"));
+        let digest: String = digest.collect();
         let now = app.now();
         let until = now.checked_add(LEASE).unwrap_or(Timestamp::MAX);
         let mut tx = app.store().begin().await?;

@@ -35,7 +35,7 @@ const CONNECTIONS: usize = 20_000;
 
 /// The server's description, as JSON.
 pub fn openapi() -> String {
-    let (_, described) = routes::all().split_for_parts();
+    let (_, described) = routes::all();
     let mut text = described.to_pretty_json().unwrap_or_default();
     text.push('\n');
     text
@@ -52,7 +52,7 @@ impl Front {
     pub fn new(parts: Parts) -> Self {
         metrics::start();
         let app = App::new(parts);
-        let (router, described) = routes::all().split_for_parts();
+        let (router, described) = routes::all();
         let described = described.to_json().unwrap_or_default();
         let router = router
             .route(

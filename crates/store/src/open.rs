@@ -281,7 +281,7 @@ pub(crate) async fn keep_moving(database: std::sync::Arc<Database>, stop: Cancel
             () = stop.cancelled() => return,
             () = sleep(LOOK) => {}
         }
-        let moved = async {
+        let work = async {
             let log = look(mover).await?;
             let is_quiet = log.pages == before;
             before = log.pages;
@@ -293,7 +293,7 @@ pub(crate) async fn keep_moving(database: std::sync::Arc<Database>, stop: Cancel
             }
             Ok::<(), sqlx::Error>(())
         };
-        if let Err(error) = moved.await {
+        if let Err(error) = work.await {
             tracing::warn!(%error, "what was written stays in the log beside the database");
         }
     }
@@ -308,10 +308,10 @@ struct Log {
 }
 
 async fn look(mover: &SqlitePool) -> Result<Log, sqlx::Error> {
-    let (_, pages, moved): (i64, i64, i64) = sqlx::query_as("PRAGMA wal_checkpoint(NOOP)")
+    let (_, pages, done): (i64, i64, i64) = sqlx::query_as("PRAGMA wal_checkpoint(NOOP)")
         .fetch_one(mover)
         .await?;
-    Ok(Log { pages, moved })
+    Ok(Log { pages, moved: done })
 }
 
 fn is_due(log: &Log, is_quiet: bool, since_the_last: Duration) -> bool {

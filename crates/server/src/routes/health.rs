@@ -37,7 +37,7 @@ async fn health(State(app): State<App>) -> Json<Health> {
 
 /// Whether it can do its work: the database answers.
 #[utoipa::path(get, path = "/readyz", tag = "health", security(()),
-    responses((status = 200, body = Health), (status = 503, body = wire::v1::Problem)))]
+    responses((status = 200, body = Health)))]
 async fn ready(State(app): State<App>) -> Answer<Json<Health>> {
     app.store()
         .ping()

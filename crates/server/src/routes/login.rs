@@ -35,7 +35,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// Exchanges a one-time code for the cookie of a browser.
 #[utoipa::path(post, path = "/v1/login", tag = "login", security(()), request_body = v1::LoginCode,
-    responses((status = 200, body = v1::Login), (status = "4XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::Login)))]
 async fn sign_in(
     State(app): State<App>,
     headers: HeaderMap,
@@ -86,7 +86,7 @@ async fn sign_in(
 
 /// A short-lived token for a page of ours whose browser is signed in.
 #[utoipa::path(post, path = "/v1/login/token", tag = "login", security(()),
-    responses((status = 200, body = v1::Login), (status = "4XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::Login)))]
 async fn token(State(app): State<App>, headers: HeaderMap) -> Answer<Json<v1::Login>> {
     if !cookie::is_from_our_page(&headers, &app.parts.address) {
         return Err(Problem::forbidden("this page is none of ours"));
@@ -103,7 +103,7 @@ async fn token(State(app): State<App>, headers: HeaderMap) -> Answer<Json<v1::Lo
 
 /// A one-time code that signs a browser in as the caller.
 #[utoipa::path(post, path = "/v1/login/codes", tag = "login",
-    responses((status = 201, body = v1::Endpoint), (status = "4XX", body = v1::Problem)))]
+    responses((status = 201, body = v1::Endpoint)))]
 async fn code(State(app): State<App>, caller: Caller) -> Answer<(StatusCode, Json<v1::Endpoint>)> {
     let user = caller.user.ok_or_else(|| {
         Problem::forbidden("a service's token signs nobody in: use one of a person")
@@ -131,7 +131,7 @@ async fn code(State(app): State<App>, caller: Caller) -> Answer<(StatusCode, Jso
 
 /// Forgets the browser.
 #[utoipa::path(post, path = "/v1/logout", tag = "login", security(()),
-    responses((status = 204), (status = "4XX", body = v1::Problem)))]
+    responses((status = 204)))]
 async fn sign_out(State(app): State<App>, headers: HeaderMap) -> Answer<Response> {
     if !cookie::is_from_our_page(&headers, &app.parts.address) {
         return Err(Problem::forbidden("this page is none of ours"));

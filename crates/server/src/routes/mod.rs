@@ -1,3 +1,4 @@
+mod described;
 mod health;
 mod login;
 mod metrics;
@@ -9,7 +10,9 @@ mod snapshots;
 mod tokens;
 mod uploads;
 
+use axum::Router;
 use utoipa::OpenApi as _;
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
@@ -17,8 +20,8 @@ use crate::app::App;
 pub(crate) use self::uploads::path as upload_path;
 
 /// Every route, and its description.
-pub(crate) fn all() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Described::openapi())
+pub(crate) fn all() -> (Router<App>, OpenApi) {
+    let (router, mut described) = OpenApiRouter::with_openapi(described::Server::openapi())
         .merge(health::routes())
         .merge(login::routes())
         .merge(metrics::routes())
@@ -29,27 +32,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .merge(snapshots::routes())
         .merge(tokens::routes())
         .merge(uploads::routes())
-}
-
-#[derive(utoipa::OpenApi)]
-#[openapi(
-    info(
-        title = "Nacre",
-        description = "Sessions of coding agents that outlive their sandboxes.",
-        license(name = "Apache-2.0", identifier = "Apache-2.0"),
-    ),
-    modifiers(&Bearer),
-    security(("bearer" = [])),
-)]
-struct Described;
-
-struct Bearer;
-
-impl utoipa::Modify for Bearer {
-    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
-        use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
-        let components = openapi.components.get_or_insert_default();
-        components.add_security_scheme("bearer", SecurityScheme::Http(scheme));
-    }
+        .split_for_parts();
+    described::add_problems(&mut described);
+    (router, described)
 }

@@ -25,7 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// Who asks, and as what.
 #[utoipa::path(get, path = "/v1/me", tag = "organisations",
-    responses((status = 200, body = v1::Caller), (status = "4XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::Caller)))]
 async fn me(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Caller>> {
     let user = match caller.user {
         Some(user) => app.store().find_user(user).await?,

@@ -18,7 +18,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// What runs sandboxes here, and what it can do.
 #[utoipa::path(get, path = "/v1/providers", tag = "providers",
-    responses((status = 200, body = v1::ProviderList), (status = "4XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::ProviderList)))]
 async fn providers(State(app): State<App>, _: Caller) -> Json<v1::ProviderList> {
     let default = app.parts.offer.default_provider();
     let shown = app.parts.providers.iter().map(|provider| async move {
@@ -49,7 +49,7 @@ fn names(provider: &dyn Provider) -> Vec<String> {
 
 /// The models that sessions can use.
 #[utoipa::path(get, path = "/v1/models", tag = "models",
-    responses((status = 200, body = v1::ModelList), (status = "4XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::ModelList)))]
 async fn models(State(app): State<App>, caller: Caller) -> Json<v1::ModelList> {
     Json(v1::ModelList {
         models: app.parts.outside.models_for(caller.organisation).await,

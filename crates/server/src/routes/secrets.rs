@@ -25,7 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// The organisation's secrets; never their values.
 #[utoipa::path(get, path = "/v1/secrets", tag = "secrets",
-    responses((status = 200, body = v1::Page<v1::SecretInfo>), (status = "4XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::Page<v1::SecretInfo>)))]
 async fn list(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Page<v1::SecretInfo>>> {
     let secrets = app
         .store()
@@ -39,8 +39,7 @@ async fn list(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Page<v1
 
 /// Keeps a secret, in place of one of the same name and scope. It is not shown again.
 #[utoipa::path(put, path = "/v1/secrets", tag = "secrets", request_body = v1::NewSecret,
-    responses((status = 200, body = v1::SecretInfo), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::SecretInfo)))]
 async fn put(
     State(app): State<App>,
     caller: Caller,
@@ -94,7 +93,7 @@ async fn put(
 
 /// Forgets a secret.
 #[utoipa::path(delete, path = "/v1/secrets/{id}", tag = "secrets", params(("id" = String, Path)),
-    responses((status = 204), (status = "4XX", body = v1::Problem)))]
+    responses((status = 204)))]
 async fn remove(
     State(app): State<App>,
     caller: Caller,

@@ -18,7 +18,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// One snapshot, by its id.
 #[utoipa::path(get, path = "/v1/snapshots/{id}", tag = "snapshots", params(("id" = String, Path)),
-    responses((status = 200, body = v1::SnapshotInfo), (status = "4XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::SnapshotInfo)))]
 async fn get(
     State(app): State<App>,
     caller: Caller,
@@ -30,7 +30,7 @@ async fn get(
 
 /// Gives up a snapshot that no session goes on from.
 #[utoipa::path(delete, path = "/v1/snapshots/{id}", tag = "snapshots", params(("id" = String, Path)),
-    responses((status = 204), (status = "4XX", body = v1::Problem), (status = "5XX", body = v1::Problem)))]
+    responses((status = 204)))]
 async fn remove(
     State(app): State<App>,
     caller: Caller,

@@ -26,7 +26,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// Tokens of the organisation; never the tokens themselves.
 #[utoipa::path(get, path = "/v1/tokens", tag = "tokens",
-    responses((status = 200, body = v1::Page<v1::Token>), (status = "4XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::Page<v1::Token>)))]
 async fn list(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Page<v1::Token>>> {
     let tokens = app.store().list_tokens(caller.organisation, MOST).await?;
     let tokens = tokens.iter().filter(|token| token.revoked_at.is_none());
@@ -38,7 +38,7 @@ async fn list(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Page<v1
 
 /// Makes a token. It is shown once.
 #[utoipa::path(post, path = "/v1/tokens", tag = "tokens", request_body = v1::NewToken,
-    responses((status = 201, body = v1::TokenMade), (status = "4XX", body = v1::Problem)))]
+    responses((status = 201, body = v1::TokenMade)))]
 async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -101,7 +101,7 @@ async fn create(
 
 /// Revokes a token, at once.
 #[utoipa::path(delete, path = "/v1/tokens/{id}", tag = "tokens", params(("id" = String, Path)),
-    responses((status = 204), (status = "4XX", body = v1::Problem)))]
+    responses((status = 204)))]
 async fn revoke(
     State(app): State<App>,
     caller: Caller,

@@ -34,6 +34,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct About {
     name: Option<String>,
@@ -43,8 +44,7 @@ struct About {
 /// Sends a file. It is kept for a week.
 #[utoipa::path(post, path = "/v1/uploads", tag = "uploads", params(About),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 201, body = v1::Upload), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 201, body = v1::Upload)))]
 async fn create(
     State(app): State<App>,
     caller: Caller,

@@ -19,12 +19,42 @@ fn every_operation_says_how_it_fails() {
     for (path, operations) in described["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {
             let answers = operation["responses"].as_object().unwrap();
-            let says = answers.keys().any(|status| status.starts_with('4'));
-            assert!(
-                says || path == "/healthz" || path == "/readyz",
-                "{method} {path}"
-            );
+            for range in ["4XX", "5XX"] {
+                let kinds = answers[range]["content"].as_object().unwrap();
+                let kinds: Vec<&String> = kinds.keys().collect();
+                assert_eq!(kinds, ["application/problem+json"], "{method} {path}");
+            }
             assert!(operation["summary"].is_string(), "{method} {path}");
         }
+    }
+}
+
+#[test]
+fn what_is_described_as_part_of_a_path_is_in_it() {
+    let described: Value = serde_json::from_str(&nacre_server::openapi()).unwrap();
+    for (path, operations) in described["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                let name = parameter["name"].as_str().unwrap();
+                let is_there = path.contains(&format!("{{{name}}}"));
+                assert_eq!(
+                    parameter["in"] == "path",
+                    is_there,
+                    "{method} {path} {name}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_body_that_may_be_left_out_is_described_so() {
+    let described: Value = serde_json::from_str(&nacre_server::openapi()).unwrap();
+    for path in ["", "/{id}/cancel", "/{id}/fork", "/{id}/snapshots"] {
+        let body = &described["paths"][format!("/v1/sessions{path}")]["post"]["requestBody"];
+        assert!(
+            body.is_object() && body["required"] != true,
+            "{path}: {body}"
+        );
     }
 }

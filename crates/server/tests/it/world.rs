@@ -60,7 +60,7 @@ impl Answer {
 struct OnlyTheFake;
 
 impl Offer for OnlyTheFake {
-    fn default_provider(&self) -> &str {
+    fn default_provider(&self) -> &'static str {
         "fake"
     }
 
@@ -71,6 +71,11 @@ impl Offer for OnlyTheFake {
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::at_port(0).await
+    }
+
+    /// Port 0 is one that is free.
+    pub(crate) async fn at_port(port: u16) -> Self {
         let directory = camino_tempfile::tempdir().unwrap();
         let location = format!("sqlite:{}", directory.path().join("nacre.db"));
         let config = Config::new(location.parse().unwrap());
@@ -78,7 +83,7 @@ impl World {
         let clock = Arc::new(SystemClock);
         let vault = Arc::new(Vault::open(directory.path(), clock.now()).unwrap());
         let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(Fake::builder().build())];
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let at = listener.local_addr().unwrap();
         let address = Address {
             scheme: "http".to_owned(),

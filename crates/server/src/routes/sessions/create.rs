@@ -31,9 +31,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 ///
 /// No sandbox is made before somebody connects, prompts or resumes, unless `start` says so. The same
 /// `Idempotency-Key` again answers the same session.
-#[utoipa::path(post, path = "/v1/sessions", tag = "sessions", request_body = v1::NewSession,
-    responses((status = 201, body = v1::Session), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+#[utoipa::path(post, path = "/v1/sessions", tag = "sessions", request_body = Option<v1::NewSession>,
+    responses((status = 201, body = v1::Session)))]
 async fn create(
     State(app): State<App>,
     caller: Caller,

@@ -23,7 +23,7 @@ use crate::extract::{Json, Named, Params};
 use crate::problem::{Answer, Problem};
 
 /// Of a command that says nothing else.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const LONGEST_PATIENCE: Duration = Duration::from_mins(10);
 /// Of each stream of a command.
 const OUTPUT: usize = 1 << 20;
@@ -45,8 +45,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Runs a command as the agent's user, and answers when it has ended.
 #[utoipa::path(post, path = "/v1/sessions/{id}/exec", tag = "inside",
     params(("id" = String, Path)), request_body = v1::ExecRequest,
-    responses((status = 200, body = v1::ExecAnswer), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::ExecAnswer)))]
 async fn exec(
     State(app): State<App>,
     caller: Caller,
@@ -124,6 +123,7 @@ async fn collect(mut exec: Exec) -> Answer<v1::ExecAnswer> {
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct AtPath {
     /// Below the workspace.
@@ -134,8 +134,7 @@ struct AtPath {
 /// A file of the workspace, as it is.
 #[utoipa::path(get, path = "/v1/sessions/{id}/files", tag = "inside",
     params(("id" = String, Path), AtPath),
-    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
-        (status = "4XX", body = v1::Problem), (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream")))]
 async fn read_file(
     State(app): State<App>,
     caller: Caller,
@@ -165,8 +164,7 @@ async fn read_file(
 #[utoipa::path(put, path = "/v1/sessions/{id}/files", tag = "inside",
     params(("id" = String, Path), AtPath),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 204), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 204)))]
 async fn write_file(
     State(app): State<App>,
     caller: Caller,
@@ -190,8 +188,7 @@ async fn write_file(
 /// What is in a directory of the workspace.
 #[utoipa::path(get, path = "/v1/sessions/{id}/files/list", tag = "inside",
     params(("id" = String, Path), AtPath),
-    responses((status = 200, body = v1::FileList), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::FileList)))]
 async fn list_files(
     State(app): State<App>,
     caller: Caller,
@@ -207,8 +204,7 @@ async fn list_files(
 /// Ports that something listens on, and where a browser finds them.
 #[utoipa::path(get, path = "/v1/sessions/{id}/ports", tag = "inside",
     params(("id" = String, Path)),
-    responses((status = 200, body = v1::PortList), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::PortList)))]
 async fn ports(
     State(app): State<App>,
     caller: Caller,
@@ -243,8 +239,7 @@ async fn ports(
 /// What is kept running.
 #[utoipa::path(get, path = "/v1/sessions/{id}/services", tag = "inside",
     params(("id" = String, Path)),
-    responses((status = 200, body = v1::ServiceList), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::ServiceList)))]
 async fn services(
     State(app): State<App>,
     caller: Caller,
@@ -262,8 +257,7 @@ async fn services(
 /// Starts, stops or restarts a service.
 #[utoipa::path(post, path = "/v1/sessions/{id}/services/{name}/{action}", tag = "inside",
     params(("id" = String, Path), ("name" = String, Path), ("action" = String, Path)),
-    responses((status = 200, body = Value), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = Value)))]
 async fn act_on_service(
     State(app): State<App>,
     caller: Caller,
@@ -287,6 +281,7 @@ async fn act_on_service(
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Tail {
     /// The last bytes of it.
@@ -296,8 +291,7 @@ struct Tail {
 /// What a service printed.
 #[utoipa::path(get, path = "/v1/sessions/{id}/services/{name}/logs", tag = "inside",
     params(("id" = String, Path), ("name" = String, Path), Tail),
-    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
-        (status = "4XX", body = v1::Problem), (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream")))]
 async fn service_log(
     State(app): State<App>,
     caller: Caller,
@@ -318,6 +312,7 @@ async fn service_log(
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct InRepo {
     /// Below the workspace; the only one there is, if none is named.
@@ -339,8 +334,7 @@ impl InRepo {
 /// Branch, changes and commits of a repository.
 #[utoipa::path(get, path = "/v1/sessions/{id}/git/status", tag = "inside",
     params(("id" = String, Path), InRepo),
-    responses((status = 200, body = Value), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = Value)))]
 async fn git_status(
     State(app): State<App>,
     caller: Caller,
@@ -356,8 +350,7 @@ async fn git_status(
 /// What changed against the last commit.
 #[utoipa::path(get, path = "/v1/sessions/{id}/git/diff", tag = "inside",
     params(("id" = String, Path), InRepo),
-    responses((status = 200, body = Value), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = Value)))]
 async fn git_diff(
     State(app): State<App>,
     caller: Caller,

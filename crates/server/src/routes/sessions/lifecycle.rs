@@ -37,9 +37,8 @@ struct Which {
 
 /// Ends the turn under way.
 #[utoipa::path(post, path = "/v1/sessions/{id}/cancel", tag = "sessions",
-    params(("id" = String, Path)), request_body = Which,
-    responses((status = 200, body = v1::Session), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    params(("id" = String, Path)), request_body = Option<Which>,
+    responses((status = 200, body = v1::Session)))]
 async fn cancel(
     State(app): State<App>,
     caller: Caller,
@@ -55,8 +54,7 @@ async fn cancel(
 /// Ends the turn, keeps everything, and lets the sandbox rest.
 #[utoipa::path(post, path = "/v1/sessions/{id}/pause", tag = "sessions",
     params(("id" = String, Path)),
-    responses((status = 200, body = v1::SessionWithReceipt), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::SessionWithReceipt)))]
 async fn pause(
     State(app): State<App>,
     caller: Caller,
@@ -77,8 +75,7 @@ async fn pause(
 /// Has it run again, and answers when it does.
 #[utoipa::path(post, path = "/v1/sessions/{id}/resume", tag = "sessions",
     params(("id" = String, Path)),
-    responses((status = 200, body = v1::Session), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::Session)))]
 async fn resume(
     State(app): State<App>,
     caller: Caller,
@@ -95,8 +92,7 @@ async fn resume(
 /// Ends it for good. Its transcript stays, and a fork goes on from its last snapshot.
 #[utoipa::path(post, path = "/v1/sessions/{id}/stop", tag = "sessions",
     params(("id" = String, Path)),
-    responses((status = 200, body = v1::SessionWithReceipt), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::SessionWithReceipt)))]
 async fn stop(
     State(app): State<App>,
     caller: Caller,
@@ -121,9 +117,8 @@ async fn stop(
 
 /// Another session that goes on from this one's files.
 #[utoipa::path(post, path = "/v1/sessions/{id}/fork", tag = "sessions",
-    params(("id" = String, Path)), request_body = v1::Fork,
-    responses((status = 201, body = v1::Session), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    params(("id" = String, Path)), request_body = Option<v1::Fork>,
+    responses((status = 201, body = v1::Session)))]
 async fn fork(
     State(app): State<App>,
     caller: Caller,
@@ -166,8 +161,7 @@ async fn make_fork(
 /// Consents to what a degraded session lost, and has it run from what was kept.
 #[utoipa::path(post, path = "/v1/sessions/{id}/recover", tag = "sessions",
     params(("id" = String, Path)), request_body = v1::Recover,
-    responses((status = 200, body = v1::Session), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::Session)))]
 async fn recover(
     State(app): State<App>,
     caller: Caller,

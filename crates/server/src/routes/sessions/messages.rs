@@ -17,6 +17,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     /// From the page before.
@@ -27,7 +28,7 @@ struct Wanted {
 /// The transcript, from its beginning. It needs no sandbox.
 #[utoipa::path(get, path = "/v1/sessions/{id}/messages", tag = "sessions",
     params(("id" = String, Path), Wanted),
-    responses((status = 200, body = v1::Page<v1::Message>), (status = "4XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::Page<v1::Message>)))]
 async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -35,7 +36,10 @@ async fn list(
     Params(wanted): Params<Wanted>,
 ) -> Answer<Json<v1::Page<v1::Message>>> {
     let session = app.session(&caller, &id).await?.id;
-    let limit = wanted.limit.unwrap_or(PAGE).clamp(1, PAGE);
+    let limit = wanted.limit.unwrap_or(PAGE);
+    if limit == 0 || limit > PAGE {
+        return Err(Problem::invalid(format!("`limit` is 1 to {PAGE}")));
+    }
     let after = wanted.cursor.map(|cursor| cursor.parse::<u64>());
     let after = after
         .transpose()

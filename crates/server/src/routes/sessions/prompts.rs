@@ -29,8 +29,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Asks the agent something. The same `id` again answers the same prompt, and never runs it twice.
 #[utoipa::path(post, path = "/v1/sessions/{id}/prompts", tag = "prompts",
     params(("id" = String, Path)), request_body = v1::NewPrompt,
-    responses((status = 202, body = v1::Prompt), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 202, body = v1::Prompt)))]
 async fn ask(
     State(app): State<App>,
     caller: Caller,
@@ -129,7 +128,7 @@ async fn author(app: &App, caller: &Caller) -> Answer<Option<Author>> {
 /// A prompt, and how far it is.
 #[utoipa::path(get, path = "/v1/sessions/{id}/prompts/{prompt}", tag = "prompts",
     params(("id" = String, Path), ("prompt" = String, Path)),
-    responses((status = 200, body = v1::Prompt), (status = "4XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::Prompt)))]
 async fn get(
     State(app): State<App>,
     caller: Caller,
@@ -144,8 +143,7 @@ async fn get(
 /// Puts another text in the place of one that still waits.
 #[utoipa::path(patch, path = "/v1/sessions/{id}/prompts/{prompt}", tag = "prompts",
     params(("id" = String, Path), ("prompt" = String, Path)), request_body = v1::EditPrompt,
-    responses((status = 200, body = v1::Prompt), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::Prompt)))]
 async fn edit(
     State(app): State<App>,
     caller: Caller,
@@ -168,8 +166,7 @@ async fn edit(
 /// Takes one back that still waits.
 #[utoipa::path(delete, path = "/v1/sessions/{id}/prompts/{prompt}", tag = "prompts",
     params(("id" = String, Path), ("prompt" = String, Path)),
-    responses((status = 204), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 204)))]
 async fn withdraw(
     State(app): State<App>,
     caller: Caller,

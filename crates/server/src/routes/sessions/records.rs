@@ -26,6 +26,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     /// Only those in this status.
@@ -44,7 +45,7 @@ struct Wanted {
 
 /// The organisation's sessions, the newest first.
 #[utoipa::path(get, path = "/v1/sessions", tag = "sessions", params(Wanted),
-    responses((status = 200, body = v1::Page<v1::Session>), (status = "4XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::Page<v1::Session>)))]
 async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -64,9 +65,10 @@ async fn list(
         .map_err(|_| Problem::invalid("`parent` is the id of a session"))?;
     let listing = Listing {
         status: wanted.status.map(stored),
-        archived: match wanted.archived {
-            true => Archived::Only,
-            false => Archived::Hidden,
+        archived: if wanted.archived {
+            Archived::Only
+        } else {
+            Archived::Hidden
         },
         parent,
         search: wanted.search.as_deref(),
@@ -104,7 +106,7 @@ fn stored(status: v1::Status) -> Status {
 
 /// A session.
 #[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
-    responses((status = 200, body = v1::Session), (status = "4XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::Session)))]
 async fn get(
     State(app): State<App>,
     caller: Caller,
@@ -116,8 +118,7 @@ async fn get(
 /// Gives it another title, or hides it from listings.
 #[utoipa::path(patch, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
     request_body = v1::ChangeSession,
-    responses((status = 200, body = v1::Session), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = v1::Session)))]
 async fn change(
     State(app): State<App>,
     caller: Caller,
@@ -140,8 +141,7 @@ async fn change(
 
 /// Stops it and forgets it, with all that was said.
 #[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
-    responses((status = 204), (status = "4XX", body = v1::Problem),
-        (status = "5XX", body = v1::Problem)))]
+    responses((status = 204)))]
 async fn delete(
     State(app): State<App>,
     caller: Caller,

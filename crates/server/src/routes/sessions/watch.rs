@@ -9,7 +9,6 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use wire::v1;
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -24,6 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct From {
     /// The number of the last event that the client has; from the newest on, if it is not said.
@@ -35,8 +35,7 @@ struct From {
 /// A socket: all that the session tells, and all that it can be asked.
 #[utoipa::path(get, path = "/v1/sessions/{id}/connect", tag = "watch",
     params(("id" = String, Path), From),
-    responses((status = 101, description = "A WebSocket, JSON frames"),
-        (status = "4XX", body = v1::Problem), (status = "5XX", body = v1::Problem)))]
+    responses((status = 101, description = "A WebSocket, JSON frames")))]
 async fn connect(
     State(app): State<App>,
     caller: Caller,
@@ -53,8 +52,7 @@ async fn connect(
 /// `resume` says so.
 #[utoipa::path(get, path = "/v1/sessions/{id}/events", tag = "watch",
     params(("id" = String, Path), From),
-    responses((status = 200, body = String, content_type = "text/event-stream"),
-        (status = "4XX", body = v1::Problem), (status = "5XX", body = v1::Problem)))]
+    responses((status = 200, body = String, content_type = "text/event-stream")))]
 async fn events(
     State(app): State<App>,
     caller: Caller,
@@ -83,6 +81,7 @@ async fn watched(
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Screen {
     /// Which of several; `main`, if it is not said.
@@ -94,8 +93,7 @@ struct Screen {
 /// A terminal in the sandbox: a WebSocket of keystrokes and output.
 #[utoipa::path(get, path = "/v1/sessions/{id}/terminal", tag = "watch",
     params(("id" = String, Path), Screen),
-    responses((status = 101, description = "A WebSocket, bytes both ways"),
-        (status = "4XX", body = v1::Problem), (status = "5XX", body = v1::Problem)))]
+    responses((status = 101, description = "A WebSocket, bytes both ways")))]
 async fn terminal(
     State(app): State<App>,
     caller: Caller,
