@@ -80,9 +80,10 @@ impl FromRequestParts<App> for Caller {
         let caller = match bearer(&parts.headers) {
             Some(token) if token.expose().starts_with(Kind::Token.prefix()) => {
                 // What is none is told from a token without asking the store.
-                match tokens::is_well_formed(Kind::Token, token.expose()) {
-                    true => by_token(app, &token).await?,
-                    false => None,
+                if tokens::is_well_formed(Kind::Token, token.expose()) {
+                    by_token(app, &token).await?
+                } else {
+                    None
                 }
             }
             Some(token) => by_claims(app, &token).await?,

@@ -84,9 +84,10 @@ impl ModelsSection {
                 return Err(bad_setting(settings, "models.custom", &what));
             }
             upstreams.push(Upstream {
-                name: match custom.name.is_empty() {
-                    true => custom.id.clone(),
-                    false => custom.name,
+                name: if custom.name.is_empty() {
+                    custom.id.clone()
+                } else {
+                    custom.name
                 },
                 id: custom.id,
                 api: Api::OpenAi,

@@ -147,7 +147,7 @@ pub(crate) fn load() -> Result<Config, CommandError> {
         server,
         sessions,
     } = sections;
-    let server = Server::read(server, preview, sessions, &settings)?;
+    let server = Server::read(server, &preview, sessions, &settings)?;
     let egress = egress.validated(&settings)?;
     let proxy = egress.upstream.as_ref();
     let models = models.read(proxy, &settings)?;

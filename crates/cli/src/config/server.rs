@@ -86,7 +86,7 @@ impl SessionsSection {
 impl Server {
     pub(super) fn read(
         server: ServerSection,
-        preview: PreviewSection,
+        preview: &PreviewSection,
         sessions: SessionsSection,
         settings: &[Setting],
     ) -> Result<Self, CommandError> {

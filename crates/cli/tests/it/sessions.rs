@@ -93,10 +93,10 @@ impl World {
         };
         self.session.prompt(prompt).await.unwrap();
         let ended = tokio::time::timeout(ANSWER, self.is_over(id)).await;
-        match ended {
-            Ok(status) => status,
-            Err(_) => panic!("{id} has no end: {}", self.what_was_told().await),
-        }
+        let Ok(status) = ended else {
+            panic!("{id} has no end: {}", self.what_was_told().await);
+        };
+        status
     }
 
     async fn is_over(&self, id: &str) -> Status {

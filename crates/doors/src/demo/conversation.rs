@@ -95,7 +95,17 @@ fn without_reminders(text: &str) -> String {
         rest = after.split_once(REMINDER.1).map_or("", |(_, rest)| rest);
     }
     said.push_str(rest);
-    said.trim().to_owned()
+    without_sender(said.trim()).to_owned()
+}
+
+/// The agent is told who speaks and from where, in a line before what they say.
+fn without_sender(said: &str) -> &str {
+    match said.split_once('\n') {
+        Some((first, rest)) if first.starts_with('[') && first.contains("[Channel: ") => {
+            rest.trim()
+        }
+        _ => said,
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +144,21 @@ mod tests {
         assert_eq!(read.prompt, "make it blue");
         request["tools"] = json!([{ "function": { "name": "bash" } }]);
         assert!(!Conversation::read(&request).wants_title);
+    }
+
+    #[test]
+    fn who_speaks_is_not_what_is_said() {
+        for sender in [
+            "[Channel: web:default]",
+            "[From: Ada (user usr_1)] [Channel: cli:default]",
+        ] {
+            let said = format!("{sender}\nrun ls");
+            let request = json!({ "messages": [{ "role": "user", "content": said }] });
+            assert_eq!(Conversation::read(&request).prompt, "run ls");
+        }
+        let list = "[1] one\n[2] two";
+        let request = json!({ "messages": [{ "role": "user", "content": list }] });
+        assert_eq!(Conversation::read(&request).prompt, list);
     }
 
     #[test]

@@ -187,6 +187,7 @@ fn process(store: &Store, fake: &Fake, owner: &str, lease: Duration) -> Sessions
         providers: vec![Arc::new(fake.clone())],
         clock: Arc::new(SystemClock),
         owner: owner.to_owned(),
+        outside: Arc::new(sessions::Nothing),
         settings: sessions::Settings {
             lease,
             retries: [Duration::from_millis(10)].into(),

@@ -99,9 +99,10 @@ fn is_it(url: &str, host: &str, repo: &str) -> bool {
     };
     let its_repo = its_repo.trim_end_matches('/');
     let its_repo = its_repo.strip_suffix(".git").unwrap_or(its_repo);
-    let is_same = match PUBLIC.contains(&host) {
-        true => its_repo.eq_ignore_ascii_case(repo),
-        false => its_repo == repo,
+    let is_same = if PUBLIC.contains(&host) {
+        its_repo.eq_ignore_ascii_case(repo)
+    } else {
+        its_repo == repo
     };
     its_host.eq_ignore_ascii_case(host) && is_same
 }

@@ -46,12 +46,11 @@ async fn me(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Caller>> 
 #[utoipa::path(get, path = "/v1/orgs", tag = "organisations",
     responses((status = 200, body = v1::Page<v1::Organisation>), (status = "4XX", body = v1::Problem)))]
 async fn list(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Page<v1::Organisation>>> {
-    let found = match caller.user {
-        Some(user) => app.store().organisations_of(user, MOST).await?,
-        None => {
-            let own = app.store().find_organisation(caller.organisation).await?;
-            own.map(|own| (own, caller.role)).into_iter().collect()
-        }
+    let found = if let Some(user) = caller.user {
+        app.store().organisations_of(user, MOST).await?
+    } else {
+        let own = app.store().find_organisation(caller.organisation).await?;
+        own.map(|own| (own, caller.role)).into_iter().collect()
     };
     let items = found.into_iter().map(|(one, role)| v1::Organisation {
         id: one.id.to_string(),

@@ -53,8 +53,7 @@ fn good_body(path: &str) -> Value {
         "open" => json!({ "target": "editor" }),
         "shares" => json!({ "port": 3000, "expires_in_ms": 1000 }),
         "env" => json!({ "values": {} }),
-        "orgs" => json!({ "name": "x" }),
-        "tokens" => json!({ "name": "x" }),
+        "orgs" | "tokens" => json!({ "name": "x" }),
         "secrets" => json!({ "name": "x", "scope": "organisation", "value": "x" }),
         _ => json!({}),
     }

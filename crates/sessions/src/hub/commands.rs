@@ -80,21 +80,8 @@ impl Hub {
                 let write = Write::new(self.fence, now).event(event);
                 self.submit(write, Then::wanted(reply)).await?;
             }
-            Command::Rename(title, reply) => {
-                let event = json!({ "type": "title", "title": title });
-                let event = NewEvent::from_json(event.to_string())?;
-                let write = Write::new(self.fence, now).title(title).event(event);
-                self.submit(write, Then::wanted(reply)).await?;
-            }
-            Command::Archive(archived, reply) => {
-                let write = Write::new(self.fence, now);
-                let write = if archived {
-                    write.archive()
-                } else {
-                    write.unarchive()
-                };
-                self.submit(write, Then::wanted(reply)).await?;
-            }
+            Command::Rename(title, reply) => self.rename(title, reply).await?,
+            Command::Archive(archived, reply) => self.archive(archived, reply).await?,
             Command::Say(frame, reply) => {
                 let said = self.say_now(frame);
                 answer(reply, said.then_some(()).ok_or(Refused::NotRunning.into()));
@@ -118,6 +105,24 @@ impl Hub {
             Command::LetGo => return Err(End::Fenced),
         }
         self.tell_waiting().await
+    }
+
+    async fn rename(&mut self, title: String, reply: Reply<()>) -> Result<(), End> {
+        let event = json!({ "type": "title", "title": title });
+        let event = NewEvent::from_json(event.to_string())?;
+        let write = Write::new(self.fence, self.shared.clock.now());
+        let write = write.title(title).event(event);
+        self.submit(write, Then::wanted(reply)).await
+    }
+
+    async fn archive(&mut self, archived: bool, reply: Reply<()>) -> Result<(), End> {
+        let write = Write::new(self.fence, self.shared.clock.now());
+        let write = if archived {
+            write.archive()
+        } else {
+            write.unarchive()
+        };
+        self.submit(write, Then::wanted(reply)).await
     }
 
     fn take_snapshot(&mut self, reply: Reply<SnapshotId>) {

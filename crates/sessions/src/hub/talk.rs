@@ -349,20 +349,7 @@ impl Hub {
                 })
                 .collect(),
         }));
-        let boot = Boot {
-            agent_sessions: self.agent_sessions.clone(),
-            ..self.spec.boot.clone()
-        };
-        let boot = self.shared.outside.dress(&self.visitor(place), boot);
-        live.say(FromHub::Init(Box::new(boot)));
-        for answer in self.answers() {
-            live.say(answer);
-        }
-        let (outside, handle) = (Arc::clone(&self.shared.outside), self.handle());
-        self.work.spawn(async move {
-            outside.is_up(handle, place).await;
-            Outcome::Dressed
-        });
+        self.dress(&mut live, place);
         let mut write = Write::new(self.fence, self.shared.clock.now());
         let mut has_lost = false;
         for offer in hello.offers.iter().take(OFFERS) {
@@ -407,6 +394,24 @@ impl Hub {
             steps.extend(self.queue.caught_up(self.shared.clock.now()));
         }
         self.take_steps(steps).await
+    }
+
+    /// What the workplace is to become, and what it asked and may not have heard the answer to.
+    fn dress(&mut self, live: &mut Live, place: Place) {
+        let boot = Boot {
+            agent_sessions: self.agent_sessions.clone(),
+            ..self.spec.boot.clone()
+        };
+        let boot = self.shared.outside.dress(&self.visitor(place), boot);
+        live.say(FromHub::Init(Box::new(boot)));
+        for answer in self.answers() {
+            live.say(answer);
+        }
+        let (outside, handle) = (Arc::clone(&self.shared.outside), self.handle());
+        self.work.spawn(async move {
+            outside.is_up(handle, place).await;
+            Outcome::Dressed
+        });
     }
 
     /// What is in memory says more than what was written: the store counts.

@@ -279,8 +279,8 @@ mod tests {
         let mut answer = Answer::to("p");
         hear(&mut answer, &opened(1, "p"));
         let delta = json!({"type": "part.delta", "message_id": "m1", "part_id": "a", "offset": 0,
-            "text": "Hel"});
-        assert_eq!(hear(&mut answer, &delta), [text("Hel")]);
+            "text": "Pea"});
+        assert_eq!(hear(&mut answer, &delta), [text("Pea")]);
         assert_eq!(hear(&mut answer, &delta), []);
         let whole = json!({"seq": 2, "type": "part", "message_id": "m1", "part_id": "a",
             "content": {"kind": "text", "text": "Hello"}});
