@@ -18,6 +18,7 @@ mod setup;
 mod suite;
 mod up;
 mod vm;
+mod web;
 
 use std::process::ExitCode;
 

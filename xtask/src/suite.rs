@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::command::{command, output_of, run, run_command};
 use crate::report::{End, Report};
-use crate::{directions, drivers, long_files, opencode, property, setup};
+use crate::{directions, drivers, long_files, opencode, property, setup, web};
 
 /// Fetching the advisory database is given up after this long: some machines reach a package
 /// mirror and nothing else, and drop what they refuse.
@@ -26,6 +26,7 @@ pub(crate) fn test() -> bool {
                 ran("cargo test --workspace --all-features --doc")
             });
             report.step("property tests of /v1", property::test);
+            report.step("the client in TypeScript", web::client);
             drivers::test(&mut report);
             // Last, so that its summary is at the end, where people and CI look for it.
             report.step("tests", || {

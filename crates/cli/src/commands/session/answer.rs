@@ -283,8 +283,8 @@ mod tests {
         assert_eq!(hear(&mut answer, &delta), [text("Pea")]);
         assert_eq!(hear(&mut answer, &delta), []);
         let whole = json!({"seq": 2, "type": "part", "message_id": "m1", "part_id": "a",
-            "content": {"kind": "text", "text": "Hello"}});
-        assert_eq!(hear(&mut answer, &whole), [text("lo")]);
+            "content": {"kind": "text", "text": "Pearl"}});
+        assert_eq!(hear(&mut answer, &whole), [text("rl")]);
         assert!(!answer.ends_a_line());
     }
 

@@ -99,7 +99,7 @@ pub(super) async fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, Co
             sessions: 100,
             seconds: 10,
             restart: 200,
-            starts: 7,
+            starts: 21,
         }
     };
     say("records");
