@@ -67,7 +67,10 @@ const RULES: &[(&str, May)] = &[
             "nacre-wire",
         ]),
     ),
-    ("nacre-doors", May::Use(&["nacre-model", "nacre-wire"])),
+    (
+        "nacre-doors",
+        May::Use(&["nacre-egress", "nacre-model", "nacre-wire"]),
+    ),
     (
         "nacre-gateway",
         May::Use(&[

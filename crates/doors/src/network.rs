@@ -1,8 +1,11 @@
 //! The way from the host to the servers that doors lead to.
 
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::{Redactor, Secret};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use serde::Deserialize;
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -51,7 +54,23 @@ pub enum NetworkError {
 }
 
 impl Network {
+    /// To whatever the configuration names.
     pub(crate) fn client(&self) -> Result<reqwest::Client, NetworkError> {
+        self.builder()?.build().map_err(NetworkError::Client)
+    }
+
+    /// To names that sandboxes choose: only to public addresses, but for those that are listed. What
+    /// a proxy looks up is the proxy's to judge.
+    pub(crate) fn guarded_client(
+        &self,
+        listed: Vec<String>,
+    ) -> Result<reqwest::Client, NetworkError> {
+        let resolver = Arc::new(PublicOnly { listed });
+        let builder = self.builder()?.dns_resolver(resolver);
+        builder.build().map_err(NetworkError::Client)
+    }
+
+    fn builder(&self) -> Result<reqwest::ClientBuilder, NetworkError> {
         // Fails when the process has chosen one before, which is as good.
         let _chosen = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
@@ -71,8 +90,38 @@ impl Network {
             let found = found.map_err(|_| NetworkError::Authorities)?;
             builder = builder.tls_certs_merge(found);
         }
-        builder.build().map_err(NetworkError::Client)
+        Ok(builder)
     }
+}
+
+/// Names looked up once, and what was found classed before it is dialled.
+#[derive(Debug)]
+struct PublicOnly {
+    /// Without their ports.
+    listed: Vec<String>,
+}
+
+impl Resolve for PublicOnly {
+    fn resolve(&self, name: Name) -> Resolving {
+        let name = name.as_str().to_owned();
+        let is_listed = self.listed.contains(&name.to_ascii_lowercase());
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let found: Vec<SocketAddr> = found
+                .filter(|address| is_listed || is_public(address.ip()))
+                .collect();
+            if found.is_empty() {
+                let why = "its name leads to no public address: list it in `git.hosts`";
+                return Err(why.into());
+            }
+            let found: Addrs = Box::new(found.into_iter());
+            Ok(found)
+        })
+    }
+}
+
+fn is_public(address: IpAddr) -> bool {
+    egress::address::class(address).is_none() && !egress::address::is_own(address)
 }
 
 /// Why a request did not get through, in one line, without addresses and secrets.
@@ -88,4 +137,28 @@ pub(crate) fn why(error: reqwest::Error, secrets: &Redactor) -> String {
         source = next.source();
     }
     secrets.apply(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_that_leads_home_is_dialled_only_where_it_is_listed() {
+        let found = |listed: &[&str]| {
+            let listed = listed.iter().map(|name| (*name).to_owned()).collect();
+            let resolver = PublicOnly { listed };
+            resolver.resolve("localhost".parse().unwrap())
+        };
+        assert!(found(&[]).await.is_err());
+        assert!(found(&["localhost"]).await.is_ok());
+    }
+
+    #[test]
+    fn addresses_that_are_not_public_are_told_apart() {
+        for private in ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "fd00::1"] {
+            assert!(!is_public(private.parse().unwrap()), "{private}");
+        }
+        assert!(is_public("140.82.112.3".parse().unwrap()));
+    }
 }

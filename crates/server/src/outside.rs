@@ -6,6 +6,7 @@ mod give;
 mod grants;
 mod keys;
 mod meter;
+mod pace;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use wire::v1::ModelInfo;
 use self::grants::Granted;
 use self::keys::Keyring;
 use self::meter::Book;
+use self::pace::Pace;
 use crate::Address;
 use crate::vault::Vault;
 
@@ -59,6 +61,8 @@ pub struct Outside {
     keys: Arc<Keyring>,
     default_model: Option<String>,
     uploads: Utf8PathBuf,
+    /// Of snapshots that tools ask for.
+    pace: Pace,
 }
 
 const DOORS: [&str; 2] = ["model", "git"];
@@ -86,6 +90,7 @@ impl Outside {
             origin: parts.address.origin(),
             default_model: parts.default_model,
             uploads: parts.uploads,
+            pace: Pace::default(),
         })
     }
 

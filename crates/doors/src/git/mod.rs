@@ -82,8 +82,12 @@ impl Git {
         for host in &mut config.hosts {
             host.name.make_ascii_lowercase();
         }
+        let listed = config.hosts.iter().map(|host| {
+            let name = host.name.rsplit_once(':');
+            name.map_or(&*host.name, |(name, _)| name).to_owned()
+        });
         Ok(Self {
-            client: config.network.client()?,
+            client: config.network.guarded_client(listed.collect())?,
             gate: Gate::new(config.limits),
             grants,
             config,

@@ -22,7 +22,7 @@ pub(super) async fn answer(
     asked: Asked,
 ) -> Result<Value, Failed> {
     match &*asked.kind {
-        SaveSnapshot::KIND => save_snapshot(&session).await,
+        SaveSnapshot::KIND => save_snapshot(outside, &session).await,
         ReadUpload::KIND => read_upload(outside, &session, read(&asked)?).await,
         RequestEnvVariables::KIND => request_env(&session, &asked).await,
         _ => Err(failed(
@@ -32,7 +32,12 @@ pub(super) async fn answer(
     }
 }
 
-async fn save_snapshot(session: &Handle) -> Result<Value, Failed> {
+async fn save_snapshot(outside: &Outside, session: &Handle) -> Result<Value, Failed> {
+    // What an agent asks for over and over would fill the disk.
+    if !outside.pace.may(session.session(), outside.clock.now()) {
+        let message = "a snapshot was saved less than a minute ago: wait";
+        return Err(failed("refused", message));
+    }
     let taken = session.snapshot().await;
     let taken = taken.map_err(|error| failed("refused", &error.to_string()))?;
     written(&SavedSnapshot {
