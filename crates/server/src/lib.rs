@@ -1,7 +1,7 @@
 //! The front door: `/v1`, sign-in, secrets, OpenAPI.
 //!
 //! Each file below `routes` is a page: what is asked, what is answered, who may. A route learns of
-//! an organisation from its [`auth::Caller`] alone, so none can forget to ask who calls.
+//! an organisation from its `auth::Caller` alone, so none can forget to ask who calls.
 
 #![forbid(unsafe_code)]
 
