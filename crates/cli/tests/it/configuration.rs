@@ -71,19 +71,33 @@ fn the_settings_are_shown_with_where_they_are_from() {
         .with_file("[local]\nfirst_id = 1000000\npause_to_disk_after = \"1h\"\n")
         .with("NACRE_LOCAL__RANGES", "100");
     insta::assert_snapshot!(nacre.run(["config", "check"]).transcript(), @r"
-    KEY                        VALUE                  FROM
-    home                       [home]             NACRE_HOME
-    config                     [home]/nacre.toml  default
-    egress.allow               []                     default
-    egress.cargo_index         -                      default
-    egress.default             registries             default
-    egress.npm_registry        -                      default
-    egress.pip_index           -                      default
-    egress.private             []                     default
-    egress.upstream            -                      default
-    local.first_id             1000000                [home]/nacre.toml
-    local.pause_to_disk_after  1h                     [home]/nacre.toml
-    local.ranges               100                    NACRE_LOCAL__RANGES
+    KEY                        VALUE                    FROM
+    home                       [home]               NACRE_HOME
+    config                     [home]/nacre.toml    default
+    egress.allow               []                       default
+    egress.cargo_index         -                        default
+    egress.default             registries               default
+    egress.npm_registry        -                        default
+    egress.pip_index           -                        default
+    egress.private             []                       default
+    egress.upstream            -                        default
+    git.hosts                  []                       default
+    local.first_id             1000000                  [home]/nacre.toml
+    local.pause_to_disk_after  1h                       [home]/nacre.toml
+    local.ranges               100                      NACRE_LOCAL__RANGES
+    models.anthropic_url       -                        default
+    models.custom              []                       default
+    models.default             -                        default
+    models.demo                true                     default
+    models.openai_url          -                        default
+    preview.domain             preview.nacre.localhost  default
+    server.hosts               []                       default
+    server.listen              127.0.0.1:7070           default
+    server.url                 -                        default
+    sessions.idle              15m                      default
+    sessions.idle_in_chats     30m                      default
+    sessions.paused            3h                       default
+    sessions.provider          local                    default
     [exit 0]
     ");
 }
