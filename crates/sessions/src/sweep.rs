@@ -184,8 +184,13 @@ impl Sessions {
         let Some(session) = label::session_of(sandbox) else {
             return Ok(false);
         };
-        let Some(record) = self.shared().store.find_session(session).await? else {
-            return Ok(false);
+        let store = &self.shared().store;
+        let Some(record) = store.find_session(session).await? else {
+            // Another database may have it, on the same provider: then its organisation is not ours.
+            let Some(organisation) = label::organisation_of(sandbox) else {
+                return Ok(false);
+            };
+            return Ok(store.find_organisation(organisation).await?.is_none());
         };
         let lifecycle = record.state.lifecycle()?;
         let claimed: HashSet<Generation> = lifecycle.generations().into_iter().collect();

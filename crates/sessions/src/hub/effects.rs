@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use model::session::{Effect, Event, Fault, FaultCode, Generation, Place, Way};
-use model::{Clock, Id, Origin, Session, SnapshotId, Timestamp};
+use model::{Clock, Id, Organisation, Origin, Session, SnapshotId, Timestamp};
 use provider::{
     Capability, Kept, LinkBy, Provider, ProviderError, Receipt, Sandbox, SandboxId, SandboxSpec,
     SandboxState, Workplace,
@@ -53,6 +53,7 @@ impl Notes {
 /// Acts for one session.
 #[derive(Debug, Clone)]
 pub(super) struct Hand {
+    pub(super) organisation: Id<Organisation>,
     pub(super) session: Id<Session>,
     pub(super) provider: Arc<dyn Provider>,
     pub(super) clock: Arc<dyn Clock>,
@@ -361,7 +362,7 @@ impl Hand {
         SandboxSpec {
             key: Some(label::key(self.session, generation)),
             generation: generation.0,
-            labels: label::of(self.session, generation),
+            labels: label::new(self.organisation, self.session, generation),
             workplace: self.link.map(|link| Workplace {
                 session: Some(self.session.to_string()),
                 link,

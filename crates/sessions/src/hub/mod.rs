@@ -239,6 +239,7 @@ impl Hub {
         let queue = Queue::load(loaded.prompts);
         let (turns, _) = watch::channel(queue.under_way());
         let hand = Hand {
+            organisation: record.organisation,
             session: fence.session,
             link: (spec.work == Work::Workplace).then(|| spec.link_by(&*provider)),
             provider,

@@ -77,6 +77,16 @@ async fn a_sandbox_of_no_session_is_ended_and_its_disk_kept() {
     assert!(is_alive(&world, place.sandbox).await);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_of_another_databases_session_is_no_orphan() {
+    let fake = Fake::builder().build();
+    let (ours, theirs) = (World::with(fake.clone()).await, World::with(fake).await);
+    let session = theirs.session().await;
+    let place = session.ensure_ready().await.unwrap();
+    ours.sessions.seal_orphans().await;
+    assert!(is_alive(&ours, place.sandbox).await);
+}
+
 async fn is_alive(world: &World, id: provider::SandboxId) -> bool {
     let answer = world.fake.alive(&[id]).await.unwrap();
     matches!(&answer[..], [(_, provider::Alive::Running)])
