@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::protocol::Frame;
 
 /// What one client was told of a session, kept as a client keeps it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Book {
     /// By number, as it came.
     pub(crate) numbered: BTreeMap<u64, String>,

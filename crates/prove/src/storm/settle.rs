@@ -11,6 +11,7 @@ use store::prompts::Status;
 use tokio::time::{sleep, timeout};
 
 use super::{OWNER, Storm, Watched};
+use crate::book::Book;
 use crate::checks;
 use crate::processes::{Running, ask};
 use crate::protocol::{Answer, Deed, Request};
@@ -215,8 +216,8 @@ impl Storm {
         let mut over = Vec::new();
         for (id, watched) in &self.sessions {
             let record = self.store.load_session(*id).await?;
-            let log = self.caught_up(*id, watched, record.last_seq).await?;
-            let found = checks::book(&watched.book(), &log);
+            let (told, log) = self.caught_up(*id, watched, record.last_seq).await?;
+            let found = checks::book(&told, &log);
             broken.extend(found.into_iter().map(|what| format!("{id}: {what}")));
             let lifecycle = record.state.lifecycle()?;
             if let State::Stopped(_) = lifecycle.state {
@@ -246,13 +247,14 @@ impl Storm {
         Ok(broken)
     }
 
-    /// The log, once the client has all of it.
+    /// What the client was told, once it has all of the log, and the log. The log is read last: a
+    /// session that is left alone still says that it pauses, or what its boot comes to.
     async fn caught_up(
         &self,
         session: Id<Session>,
         watched: &Watched,
         last: u64,
-    ) -> Result<BTreeMap<u64, String>> {
+    ) -> Result<(Book, BTreeMap<u64, String>)> {
         let has_all = async {
             while watched.book().last() < last {
                 sleep(Duration::from_millis(2)).await;
@@ -260,7 +262,8 @@ impl Storm {
         };
         let has_all = timeout(self.ground.pace().patience(), has_all).await;
         has_all.with_context(|| format!("the client of {session} does not get all there is"))?;
-        checks::log(&self.store, session).await
+        let told = watched.book().clone();
+        Ok((told, checks::log(&self.store, session).await?))
     }
 
     pub(super) fn forget(&mut self, session: Id<Session>) {
