@@ -81,7 +81,9 @@ impl Command {
                 | Self::Bench(bench::Command::Hub(_))
                 | Self::Up(_)
                 | Self::Serve(_)
-                | Self::Internal(internal::Command::ProveServer(_))
+                | Self::Internal(
+                    internal::Command::ProveServer(_) | internal::Command::BenchGateway(_)
+                )
         )
     }
 }

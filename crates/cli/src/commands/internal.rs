@@ -3,6 +3,7 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::{ExitCode, Stdio};
 
+use super::bench;
 use super::prove;
 use super::prove::server::{ProviderArguments, ServerArguments};
 use crate::app::App;
@@ -15,6 +16,8 @@ pub(crate) enum Command {
     Digests,
     /// A server of `nacre prove`
     ProveServer(ServerArguments),
+    /// The gateway of `nacre bench gateway`
+    BenchGateway(bench::gateway::ServedArguments),
     /// The provider of `nacre prove`
     FakeProvider(ProviderArguments),
 }
@@ -29,6 +32,10 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
         }
         Command::ProveServer(arguments) => {
             prove::server::serve(app, arguments).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::BenchGateway(arguments) => {
+            bench::gateway::serve(arguments).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::FakeProvider(arguments) => {

@@ -5,6 +5,7 @@
 
 mod census;
 mod egress;
+pub(super) mod gateway;
 mod hub;
 mod interrupt;
 mod load;
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Egress(egress::Arguments),
     /// How long snapshots take out and in, beside tar and zstd
     Portable(portable::Arguments),
+    /// What clients cost: fan-out beside Node's ws, idle sockets, previews beside Caddy
+    Gateway(gateway::Arguments),
     /// What sessions cost: records, memory, events, a kill
     Hub(hub::Arguments),
     /// What a sandbox's workplace costs: start, agent, link, terminal and gateway
@@ -141,6 +144,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
         Command::Sandbox(arguments) => run_sandbox(app, &arguments).await,
         Command::Portable(arguments) => run_portable(app, &arguments).await,
         Command::Storage(arguments) => storage::run(app, &arguments),
+        Command::Gateway(arguments) => gateway::run(app, &arguments).await,
         Command::Hub(arguments) => hub::run(app, &arguments).await,
         Command::Runner(arguments) => runner::run(app, &arguments).await,
         Command::Egress(arguments) => {

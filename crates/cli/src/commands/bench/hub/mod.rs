@@ -12,7 +12,7 @@ use camino::Utf8PathBuf;
 use prove::FakeGround;
 use serde::Serialize;
 
-use self::world::World;
+pub(super) use self::world::World;
 use super::machine::Machine;
 use super::{Place, say};
 use crate::app::App;

@@ -13,9 +13,9 @@ use super::{Figure, percentile, sorted};
 use crate::error::CommandError;
 
 /// Sessions on a database of their own.
-pub(super) struct World {
-    pub(super) store: Store,
-    pub(super) sessions: Sessions,
+pub(in super::super) struct World {
+    pub(in super::super) store: Store,
+    pub(in super::super) sessions: Sessions,
     provider: String,
     organisation: Id<Organisation>,
 }
@@ -26,7 +26,7 @@ impl World {
         Self::over(database, Arc::new(Fake::default())).await
     }
 
-    pub(super) async fn over(
+    pub(in super::super) async fn over(
         database: &Utf8Path,
         provider: Arc<dyn Provider>,
     ) -> Result<Self, CommandError> {
@@ -60,7 +60,7 @@ impl World {
         })
     }
 
-    pub(super) async fn create(&self, spec: Spec) -> Result<Id<Session>, CommandError> {
+    pub(in super::super) async fn create(&self, spec: Spec) -> Result<Id<Session>, CommandError> {
         let new = New {
             organisation: self.organisation,
             created_by: None,

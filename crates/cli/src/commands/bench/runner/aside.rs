@@ -11,13 +11,13 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::sync::oneshot;
 
 /// Ends when dropped.
-pub(super) struct Aside {
+pub(in super::super) struct Aside {
     stop: Option<oneshot::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Aside {
-    pub(super) fn start<F: Future<Output = ()>>(
+    pub(in super::super) fn start<F: Future<Output = ()>>(
         listener: TcpListener,
         serve: impl FnOnce(tokio::net::TcpListener) -> F + Send + 'static,
     ) -> anyhow::Result<Self> {
@@ -56,7 +56,7 @@ impl Drop for Aside {
 
 /// On the loopback of the sandbox whose first process this is, so that nothing lies between it and
 /// those who ask from inside.
-pub(super) fn listen_inside(pid: i32) -> anyhow::Result<TcpListener> {
+pub(in super::super) fn listen_inside(pid: i32) -> anyhow::Result<TcpListener> {
     std::thread::scope(|scope| {
         // The thread leaves our network namespace for good, so it is one of its own.
         let thread = scope.spawn(|| {

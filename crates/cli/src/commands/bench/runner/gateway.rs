@@ -3,13 +3,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use provider::{Provider as _, SandboxId, Stream};
 use provider_local::Local;
-use tokio::time::{Instant, sleep};
 use wire::workplace::{DEVTOOLS_PORT, GATEWAY_PORT};
 
 use super::super::load;
-use super::super::operations::detach;
 use super::super::stats::middle;
 use super::aside::{Aside, listen_inside};
+use super::caddy;
 use super::entry::{ask, gateway_token, tools_token};
 use super::{Ground, PATIENCE};
 use crate::error::CommandError;
@@ -127,23 +126,7 @@ async fn ways(local: &Local, id: SandboxId, port: u16) -> anyhow::Result<[Way; 3
         .and_then(|at| entered.text()[at..].split(';').next())
         .context("the gateway gave no cookie")?;
 
-    let caddyfile = format!(
-        "{{\n admin off\n auto_https off\n}}\nhttp://:{CADDY_PORT} {{\n \
-         reverse_proxy 127.0.0.1:{port}\n}}\n"
-    );
-    let start = "printf %s \"$1\" > /tmp/bench.caddy && \
-                 exec caddy run --adapter caddyfile --config /tmp/bench.caddy";
-    detach(local, id, &["sh", "-c", start, "sh", &caddyfile]).await?;
-    let listens = Instant::now() + Duration::from_secs(20);
-    loop {
-        let line = format!("GET /{SMALL}");
-        match ask(local, id, CADDY_PORT, &line, "", "").await {
-            Ok(answer) if answer.is_ok() => break,
-            _ if Instant::now() < listens => sleep(Duration::from_millis(20)).await,
-            Ok(answer) => drop(answer.checked()?),
-            Err(error) => return Err(error.context("Caddy in the sandbox does not answer")),
-        }
-    }
+    caddy::start(local, id, CADDY_PORT, port, &format!("/{SMALL}")).await?;
     let way = |name, port| Way {
         name,
         port,

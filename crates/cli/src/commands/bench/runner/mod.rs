@@ -3,7 +3,8 @@
 //! and goes with it.
 
 mod agent_ready;
-mod aside;
+pub(super) mod aside;
+pub(super) mod caddy;
 mod create_exec;
 mod deltas;
 mod entry;
