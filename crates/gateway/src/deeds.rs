@@ -190,7 +190,7 @@ impl Deeds {
     }
 
     async fn git(&self, handle: &Handle, frame: FromClient) -> Result<Value, Refusal> {
-        let inside = self.inside(handle).await?;
+        let inside = self.inside(handle)?;
         let here = |repo: Option<String>| repo.unwrap_or_else(|| ".".to_owned());
         let (path, body) = match frame {
             FromClient::GitStatus { repo } => {
@@ -226,7 +226,7 @@ impl Deeds {
 
     /// Every service that is known and does not run.
     async fn auto_start(&self, handle: &Handle) -> Result<Value, Refusal> {
-        let inside = self.inside(handle).await?;
+        let inside = self.inside(handle)?;
         let known = inside.ask(Method::GET, "/api/services", None, PATIENCE);
         let known = known.await?;
         let empty = Vec::new();
@@ -252,10 +252,10 @@ impl Deeds {
         Ok(json!({ "type": "auto_start_output", "services": results }))
     }
 
-    async fn inside(&self, handle: &Handle) -> Result<Inside, Refusal> {
+    fn inside(&self, handle: &Handle) -> Result<Inside, Refusal> {
         let place: Option<Place> = handle.seen().borrow().place;
         let place = place.ok_or(HubError::Refused(model::session::Refused::NotRunning))?;
-        Ok(self.shared.inside(self.session, place).await?)
+        Ok(self.shared.inside(handle, place)?)
     }
 
     fn fresh(&self, what: &str) -> String {

@@ -11,9 +11,9 @@ use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use model::session::Place;
-use model::{Id, Session};
 use provider::{Provider, ProviderError};
 use serde_json::Value;
+use sessions::{Handle, HubError};
 use tokio::time::timeout;
 use wire::keys::token::{Audience, Claims};
 use wire::keys::{Key, Purpose};
@@ -54,17 +54,11 @@ pub enum InsideError {
 }
 
 impl Shared {
-    /// By the provider that the session's record names.
-    pub(crate) async fn inside(
-        &self,
-        session: Id<Session>,
-        place: Place,
-    ) -> Result<Inside, sessions::HubError> {
-        let record = self.store.load_session(session).await?;
-        let provider = self.providers.get(&record.provider);
-        let provider = provider
-            .cloned()
-            .ok_or(sessions::HubError::NoProvider(record.provider))?;
+    /// By the provider that the session has its sandboxes from.
+    pub(crate) fn inside(&self, handle: &Handle, place: Place) -> Result<Inside, HubError> {
+        let name = handle.provider();
+        let provider = self.providers.get(name).cloned();
+        let provider = provider.ok_or_else(|| HubError::NoProvider(name.to_owned()))?;
         Ok(Inside { provider, place })
     }
 }

@@ -56,7 +56,7 @@ impl Gateway {
         let woken = async {
             let handle = self.0.sessions.open(session).await?;
             let place = handle.ensure_ready().await?;
-            let inside = self.0.inside(session, place).await?;
+            let inside = self.0.inside(&handle, place)?;
             Ok::<_, sessions::HubError>((handle, inside))
         };
         let (handle, inside) = match timeout(self.0.settings.wake, woken).await {

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, Mutex};
 
@@ -117,27 +117,20 @@ pub(crate) fn of(pid: i32) -> io::Result<OwnedFd> {
     Ok(open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// A TCP socket that belongs to a network namespace, connected to its loopback.
+/// A TCP socket that belongs to a network namespace, connected to its loopback: programs that
+/// listen on `localhost` do so on either of its addresses.
 ///
 /// A socket keeps the namespace it was made in, whichever thread uses it later.
 pub(crate) fn dial(namespace: OwnedFd, port: u16) -> io::Result<std::net::TcpStream> {
     let inside = move || -> io::Result<OwnedFd> {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
-        let socket = socket_with(
-            AddressFamily::INET,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
-        let address = std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        // Loopback answers at once, yes or no; a full backlog is the exception.
-        rustix::net::sockopt::set_socket_timeout(
-            &socket,
-            rustix::net::sockopt::Timeout::Send,
-            Some(std::time::Duration::from_secs(2)),
-        )?;
-        rustix::net::connect(&socket, &address)?;
-        Ok(socket)
+        match connect((Ipv4Addr::LOCALHOST, port).into()) {
+            // Where there is no IPv6, nobody listens on it.
+            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
+                connect((Ipv6Addr::LOCALHOST, port).into()).map_err(|_| refused)
+            }
+            connected => connected,
+        }
     };
     let socket = std::thread::scope(|scope| {
         scope
@@ -150,4 +143,20 @@ pub(crate) fn dial(namespace: OwnedFd, port: u16) -> io::Result<std::net::TcpStr
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+fn connect(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Loopback answers at once, yes or no; a full backlog is the exception.
+    rustix::net::sockopt::set_socket_timeout(
+        &socket,
+        rustix::net::sockopt::Timeout::Send,
+        Some(std::time::Duration::from_secs(2)),
+    )?;
+    rustix::net::connect(&socket, &address)?;
+    Ok(socket)
 }

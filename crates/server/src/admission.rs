@@ -1,7 +1,8 @@
 //! Who sees previews: members of the session's organisation, by a code that a page of ours opens
 //! once, and whoever has a link that was shared.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -24,6 +25,9 @@ use crate::vault::tokens::{self, Kind};
 const LASTS: Duration = Duration::from_hours(12);
 /// A link that a page of ours opens is opened at once.
 const CODE: SignedDuration = SignedDuration::from_mins(1);
+/// Who has left an organisation sees its previews for so long.
+const FRESH: SignedDuration = SignedDuration::from_secs(2);
+const REMEMBERED: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) struct Admission {
@@ -31,6 +35,7 @@ pub(crate) struct Admission {
     vault: Arc<Vault>,
     clock: Arc<dyn Clock>,
     rate: Rate,
+    seen: Mutex<HashMap<(Address, Login), Timestamp>>,
 }
 
 /// What a cookie says: who, which preview, until when. It opens nothing else.
@@ -49,6 +54,7 @@ impl Admission {
             vault,
             clock,
             rate: Rate::new(),
+            seen: Mutex::default(),
         }
     }
 
@@ -107,11 +113,32 @@ impl Admission {
             organisation: pass.org,
             user: pass.user,
         };
-        self.may_see(to, login).await?;
+        if !self.was_let_in(to, login) {
+            self.may_see(to, login).await?;
+            self.let_in(to, login);
+        }
         Ok(Admitted {
             user: pass.user.to_string(),
             cookie: None,
         })
+    }
+
+    /// A page asks for a hundred files at once, and its reader is the same for all of them.
+    fn was_let_in(&self, to: Address, login: Login) -> bool {
+        let seen = self.seen.lock().expect("no holder of this lock panics");
+        let since = seen.get(&(to, login)).copied();
+        since.is_some_and(|since| self.clock.now().duration_since(since) < FRESH)
+    }
+
+    fn let_in(&self, to: Address, login: Login) {
+        let now = self.clock.now();
+        let mut seen = self.seen.lock().expect("no holder of this lock panics");
+        if seen.len() >= REMEMBERED {
+            seen.retain(|_, since| now.duration_since(*since) < FRESH);
+        }
+        if seen.len() < REMEMBERED {
+            seen.insert((to, login), now);
+        }
     }
 
     /// The link itself is the cookie, so that it ends when the link does.

@@ -11,7 +11,7 @@ use crate::tx::Reader;
 use crate::{Result, Store, Tx};
 
 /// Who signs in, and where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Login {
     pub organisation: Id<Organisation>,
     pub user: Id<User>,

@@ -82,6 +82,45 @@ fn a_quick_benchmark_of_a_workplace_has_every_figure_and_leaves_nothing() {
 }
 
 #[test]
+fn a_quick_benchmark_of_the_gateway_has_every_figure_and_leaves_nothing() {
+    let Some(based) = Based::slim() else { return };
+    let base = based.base.to_string();
+    let home = Nacre::new().home;
+    let ran = based.nacre.run([
+        "--json",
+        "bench",
+        "gateway",
+        "--quick",
+        "--base",
+        &base,
+        "--home",
+        home.path().as_str(),
+    ]);
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    let report = ran.json();
+    for load in [
+        "1 client",
+        "100 clients",
+        "1,000 clients",
+        "1,000 clients, backlog",
+    ] {
+        for whose in ["ours", "Node"] {
+            let value = named(&report["values"], &format!("deliveries: {load}, {whose}"));
+            assert!(value["value"].as_f64() > Some(0.0), "{value}");
+        }
+    }
+    for way in ["direct", "preview", "caddy"] {
+        let value = named(&report["values"], &format!("{way}: 1 KiB bodies"));
+        assert!(value["value"].as_f64() > Some(0.0), "{value}");
+    }
+    assert_eq!(named(&report["values"], "idle: sockets")["value"], 60.0);
+    assert_eq!(named(&report["operations"], "POST /v1/sessions")["n"], 20);
+    assert_eq!(report["goals"].as_array().map(Vec::len), Some(8));
+    let left: Vec<_> = home.path().read_dir_utf8().unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
 fn without_a_base_the_benchmark_of_a_workplace_says_how_to_get_one() {
     let ran = Nacre::new().run(["bench", "runner", "--quick"]);
     insta::assert_snapshot!(ran.transcript(), @"

@@ -22,14 +22,14 @@ use crate::world::{Running, World};
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A home of its own, with the base in it: a server takes up every sandbox of its home.
-struct Front {
+pub(crate) struct Front {
     world: World,
     port: u16,
     server: Option<Running>,
 }
 
 impl Front {
-    async fn up() -> Option<Self> {
+    pub(crate) async fn up() -> Option<Self> {
         let based = Based::slim()?;
         let world = World::new();
         let file = world.nacre.home.path().join("base.nacre");
@@ -72,7 +72,7 @@ impl Front {
         self.server = None;
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let token = fs_err::read_to_string(self.world.nacre.home.path().join("token")).unwrap();
         let url = format!("http://127.0.0.1:{}", self.port);
@@ -178,7 +178,7 @@ async fn ask(client: &Client, session: &str, id: &str, content: &str) {
     client.send_prompt(session, prompt).await.unwrap();
 }
 
-async fn run(client: &Client, session: &str, script: &str) -> String {
+pub(crate) async fn run(client: &Client, session: &str, script: &str) -> String {
     let request = ExecRequest {
         argv: ["bash", "-lc", script].map(str::to_owned).to_vec(),
         ..ExecRequest::default()

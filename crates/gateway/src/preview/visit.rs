@@ -120,7 +120,7 @@ impl Visit {
                 Some(place) => place,
                 None => handle.ensure_ready().await?,
             };
-            let inside = gateway.inside(session, place).await?;
+            let inside = gateway.inside(&handle, place)?;
             Ok::<_, HubError>((handle, inside))
         };
         match timeout(gateway.settings.wake, woken).await {

@@ -3,6 +3,7 @@
 
 mod chromium;
 mod elsewhere;
+mod shown;
 
 use wire::link::Boot;
 
@@ -141,9 +142,13 @@ JS
     nacre services start --name app --command 'npx vite' >/dev/null
 "#;
 
+fn says_of_text(text: &str) -> String {
+    format!("document.getElementById('text')?.textContent === {text:?}")
+}
+
 async fn replaces(bench: &Workbench<'_>, page: &chromium::Page, before: &str, after: &str) {
-    let shows = |text: &str| format!("document.getElementById('text')?.textContent === {text:?}");
-    page.until("the application runs", &shows(before)).await;
+    page.until("the application runs", &says_of_text(before))
+        .await;
     // Gone, if the page were loaded again.
     page.eval("window.mark = 'still here'").await;
     // What changes before its socket is open, it never hears of.
@@ -153,7 +158,8 @@ async fn replaces(bench: &Workbench<'_>, page: &chromium::Page, before: &str, af
             "echo 'export const text = \"{after}\";' > ~/workspace/src/text.js"
         ))
         .await;
-    page.until("the change is shown", &shows(after)).await;
+    page.until("the change is shown", &says_of_text(after))
+        .await;
     assert_eq!(page.eval("window.mark").await, "still here");
 }
 
