@@ -23,9 +23,10 @@ const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A home of its own, with the base in it: a server takes up every sandbox of its home.
 pub(crate) struct Front {
+    // Gone before its home is.
+    server: Option<Running>,
     world: World,
     port: u16,
-    server: Option<Running>,
 }
 
 impl Front {
@@ -189,7 +190,7 @@ pub(crate) async fn run(client: &Client, session: &str, script: &str) -> String 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_goes_on_through_a_cut_a_pause_a_kill_and_a_fork_of_it_apart() {
+async fn a_session_goes_on_through_a_cut_a_pause_kills_and_a_move_and_a_fork_of_it_apart() {
     let Some(mut front) = Front::up().await else {
         return;
     };
@@ -274,6 +275,22 @@ async fn a_session_goes_on_through_a_cut_a_pause_a_kill_and_a_fork_of_it_apart()
         message.prompt_id.as_deref() == Some("p4") && message.role == "assistant"
     });
     assert_eq!(answers.count(), 1);
+
+    // Moved to another sandbox in the middle of an answer: it is said to be interrupted, what it
+    // said stays, and the conversation goes on there.
+    let before = client.session(&id).await.unwrap();
+    ask(&client, &id, "p5", "slow").await;
+    until_said(&client, &id, &mut one).await;
+    let moved = client.migrate(&id).await.unwrap();
+    assert_ne!(moved.sandbox_id, before.sandbox_id);
+    assert!(moved.generation > before.generation);
+    let ended = one.until(&client, &id, "p5").await;
+    assert_eq!(ended, PromptStatus::Interrupted, "{:?}", one.frames.last());
+    assert!(!one.answer_to("p5").is_empty());
+    ask(&client, &id, "p6", "run cat pearl.txt").await;
+    assert_eq!(one.until(&client, &id, "p6").await, PromptStatus::Finished);
+    let still = run(&client, &id, "cat ~/workspace/pearl.txt").await;
+    assert_eq!(still, written);
 
     // A fork has the files and goes its own way.
     let fork = client.fork(&id, &wire::v1::Fork::default()).await.unwrap();

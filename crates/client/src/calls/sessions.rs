@@ -107,6 +107,15 @@ impl Client {
             .await
     }
 
+    /// To a new sandbox, with all that is on its disk.
+    pub async fn migrate(&self, id: &str) -> Result<Session, ClientError> {
+        self.call(Method::POST, &[V1, SESSIONS, id, "migrate"])
+            .once()
+            .patient()
+            .answer()
+            .await
+    }
+
     /// For good; what was kept is in the receipt.
     pub async fn stop(&self, id: &str) -> Result<SessionWithReceipt, ClientError> {
         self.call(Method::POST, &[V1, SESSIONS, id, "stop"])

@@ -68,6 +68,17 @@ pub(super) async fn resume(app: &App, id: &str) -> Result<(), CommandError> {
     app.output.result(&session, || now_is(&session))
 }
 
+pub(super) async fn migrate(app: &App, id: &str) -> Result<(), CommandError> {
+    let client = remote::connect()?;
+    let progress = app.output.progress("moving");
+    let session = client
+        .migrate(id)
+        .await
+        .map_err(|error| failed(error, id))?;
+    drop(progress);
+    app.output.result(&session, || now_is(&session))
+}
+
 pub(super) async fn stop(app: &App, id: &str) -> Result<(), CommandError> {
     let client = remote::connect()?;
     let progress = app.output.progress("keeping everything, and stopping");

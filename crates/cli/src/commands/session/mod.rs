@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Pause(Named),
     /// Let a paused session go on
     Resume(Named),
+    /// Move a running session to a new sandbox, with all that is on its disk
+    Migrate(Named),
     /// Leave `degraded`: go on from what was kept
     Recover(lifecycle::RecoverArguments),
     /// Keep the session's files as they are now; it goes on
@@ -82,6 +84,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
         Command::Why(named) => why::run(app, &named.id).await?,
         Command::Pause(named) => lifecycle::pause(app, &named.id).await?,
         Command::Resume(named) => lifecycle::resume(app, &named.id).await?,
+        Command::Migrate(named) => lifecycle::migrate(app, &named.id).await?,
         Command::Recover(arguments) => lifecycle::recover(app, &arguments).await?,
         Command::Snapshot(arguments) => lifecycle::snapshot(app, arguments).await?,
         Command::Fork(arguments) => lifecycle::fork(app, arguments).await?,

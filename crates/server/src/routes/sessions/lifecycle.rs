@@ -23,6 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(cancel))
         .routes(routes!(pause))
         .routes(routes!(resume))
+        .routes(routes!(migrate))
         .routes(routes!(stop))
         .routes(routes!(fork))
         .routes(routes!(recover))
@@ -85,6 +86,24 @@ async fn resume(
     let hub = app.hub(&caller, &id).await?;
     hub.ensure_ready().await?;
     app.audit(&caller, "session.resume", Some(hub.session()), json!({}))
+        .await?;
+    Ok(Json(now(&app, &caller, &id).await?))
+}
+
+/// Moves it to a new sandbox with all that is on its disk, and answers when it runs there. A turn
+/// under way is interrupted: what it said stays, and it is never run a second time.
+#[utoipa::path(post, path = "/v1/sessions/{id}/migrate", tag = "sessions",
+    params(("id" = String, Path)),
+    responses((status = 200, body = v1::Session)))]
+async fn migrate(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Answer<Json<v1::Session>> {
+    caller.may_change()?;
+    let hub = app.hub(&caller, &id).await?;
+    hub.migrate().await?;
+    app.audit(&caller, "session.migrate", Some(hub.session()), json!({}))
         .await?;
     Ok(Json(now(&app, &caller, &id).await?))
 }
