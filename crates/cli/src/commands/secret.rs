@@ -2,7 +2,6 @@ use std::io::{self, IsTerminal as _, Read as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use client::Paging;
 use model::{Clock as _, SystemClock};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use serde_json::json;
@@ -78,7 +77,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
 }
 
 async fn list(app: &App) -> Result<(), CommandError> {
-    let secrets = remote::connect()?.secrets(&Paging::default()).await?.items;
+    let secrets = remote::connect()?.all_secrets().await?;
     app.output.result(&json!({ "secrets": secrets }), || {
         let now = SystemClock.now();
         let row = |secret: &SecretInfo| {
@@ -125,6 +124,7 @@ fn of(scope: &SecretScope) -> String {
         SecretScope::Session(id) => id.clone(),
         SecretScope::Model(provider) => format!("model {provider}"),
         SecretScope::Git(host) => format!("git {host}"),
+        SecretScope::Unknown => "something newer than this program".to_owned(),
     }
 }
 
