@@ -19,7 +19,7 @@ const LEASE: SignedDuration = SignedDuration::from_mins(2);
 /// The right to do it, or what came of it before.
 pub(crate) enum Once<T> {
     Do(Option<Attempt>),
-    Done(StatusCode, T),
+    Done(T),
 }
 
 impl<T: DeserializeOwned> Once<T> {
@@ -55,10 +55,9 @@ impl<T: DeserializeOwned> Once<T> {
         tx.commit().await?;
         match begun {
             Begun::New(attempt) => Ok(Self::Do(Some(attempt))),
-            Begun::Finished { status, body } => {
-                let status = StatusCode::from_u16(status).map_err(Problem::internal)?;
+            Begun::Finished { body, .. } => {
                 let body = serde_json::from_str(&body).map_err(Problem::internal)?;
-                Ok(Self::Done(status, body))
+                Ok(Self::Done(body))
             }
             Begun::Running => Err(running()),
             Begun::Different => Err(Problem::conflict(

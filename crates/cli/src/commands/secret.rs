@@ -28,6 +28,8 @@ pub(crate) enum Command {
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
     },
+    /// Seal all secrets with a new key; while the server is down
+    Rotate,
 }
 
 #[derive(Debug, clap::Args)]
@@ -62,6 +64,21 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
     match command {
         Command::Ls => list(app).await?,
         Command::Set(arguments) => set(app, arguments).await?,
+        Command::Rotate => {
+            let done = super::serve::rotate_keys().await?;
+            let told = json!({
+                "resealed": done.resealed,
+                "changed": done.changed,
+                "damaged": done.damaged,
+            });
+            app.output.result(&told, || {
+                let damaged = match done.damaged {
+                    0 => String::new(),
+                    damaged => format!("; {damaged} do not open, and stay as they are"),
+                };
+                format!("{} secrets have a new key{damaged}", done.resealed)
+            })?;
+        }
         Command::Rm { ids } => {
             let client = remote::connect()?;
             return super::session::each(app, "removed", &ids, async |id| {

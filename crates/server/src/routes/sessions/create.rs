@@ -58,7 +58,7 @@ async fn create(
             made?
         }
         // Whoever made it may have died before it went to work: that bears being said again.
-        Once::Done(_, made) => made,
+        Once::Done(made) => made,
     };
     work.begin(&app, &caller, &made.id).await?;
     let session = now(&app, &caller, &made.id).await?;

@@ -142,7 +142,7 @@ async fn fork(
             }
             made?
         }
-        Once::Done(_, made) => made,
+        Once::Done(made) => made,
     };
     let session = now(&app, &caller, &made.id).await?;
     Ok((StatusCode::CREATED, Json(session)))
