@@ -5,9 +5,11 @@ use std::io;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
+use hyper::Response;
 use hyper::header::{self, HeaderValue};
-use hyper::{Response, StatusCode};
-use serde_json::json;
+use wire::v1;
+
+use crate::Refusal;
 
 /// What every answer of the gateway carries.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -19,19 +21,24 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
 }
 
 /// A problem document, as every route of `/v1` answers one.
-pub(crate) fn problem(status: StatusCode, code: &str, detail: &str) -> Response<Body> {
-    let title = status.canonical_reason().unwrap_or_default();
-    let body = json!({
-        "type": "about:blank",
-        "title": title,
-        "status": status.as_u16(),
-        "code": code,
-        "detail": detail,
-    });
-    let mut response = Response::new(full(body.to_string()));
-    *response.status_mut() = status;
+pub(crate) fn problem(refusal: &Refusal) -> Response<Body> {
+    let title = refusal.status.canonical_reason().unwrap_or_default();
+    let body = v1::Problem {
+        r#type: "about:blank".to_owned(),
+        title: title.to_owned(),
+        status: refusal.status.as_u16(),
+        detail: refusal.message.clone(),
+        code: refusal.code.to_owned(),
+    };
+    let body = serde_json::to_vec(&body).unwrap_or_default();
+    let mut response = Response::new(full(body));
+    *response.status_mut() = refusal.status;
+    let headers = response.headers_mut();
     let kind = HeaderValue::from_static("application/problem+json");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    headers.insert(header::CONTENT_TYPE, kind);
+    if let Some(seconds) = refusal.retry_after {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
     no_store(&mut response);
     response
 }
@@ -39,15 +46,4 @@ pub(crate) fn problem(status: StatusCode, code: &str, detail: &str) -> Response<
 pub(crate) fn no_store(response: &mut Response<Body>) {
     let value = HeaderValue::from_static("no-store");
     response.headers_mut().insert(header::CACHE_CONTROL, value);
-}
-
-/// What a hub refuses or cannot do, as an answer.
-pub(crate) fn of_hub(error: &sessions::HubError) -> Response<Body> {
-    let (code, message) = crate::deeds::told(error);
-    let status = match error {
-        sessions::HubError::Refused(_) => StatusCode::CONFLICT,
-        sessions::HubError::Store(store::Error::NotFound(_)) => StatusCode::NOT_FOUND,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    problem(status, code, &message)
 }

@@ -1,6 +1,5 @@
 //! What clients ask over a socket, done.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,14 +7,14 @@ use hyper::Method;
 use model::session::{PauseReason, Place};
 use model::{Id, Session};
 use serde_json::{Value, json};
-use sessions::{Ask, Handle, HubError};
-use store::prompts::{Mode, NewPrompt};
-use wire::link::{Author, DEFAULT_CHANNEL};
-use wire::v1::{self, FromClient, PromptMode};
+use sessions::{Handle, HubError};
+use wire::link::DEFAULT_CHANNEL;
+use wire::v1::{self, FromClient};
 
-use crate::inside::{Inside, InsideError};
+use crate::inside::{Inside, encode};
 use crate::shown::word;
-use crate::{Caller, Shared};
+use crate::socket::about;
+use crate::{Caller, Refusal, Shared, prompts};
 
 /// What git and services may take.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -31,59 +30,6 @@ pub(crate) struct Deeds {
     pub(crate) caller: Caller,
 }
 
-/// Why something is not done, for the one who asked.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) code: String,
-    pub(crate) message: String,
-}
-
-impl Refusal {
-    pub(crate) fn new(code: &str, message: impl Into<String>) -> Self {
-        Self {
-            code: code.to_owned(),
-            message: message.into(),
-        }
-    }
-}
-
-impl From<HubError> for Refusal {
-    fn from(error: HubError) -> Self {
-        let (code, message) = told(&error);
-        Self::new(code, message)
-    }
-}
-
-impl From<InsideError> for Refusal {
-    fn from(error: InsideError) -> Self {
-        match error {
-            InsideError::Said { code, message, .. } => Self { code, message },
-            error => Self::new("sandbox-unreachable", error.to_string()),
-        }
-    }
-}
-
-/// A stable code, and words for people.
-pub(crate) fn told(error: &HubError) -> (&'static str, String) {
-    let code = match error {
-        HubError::Refused(refused) => refused.code(),
-        HubError::Failed(_) => "start-failed",
-        HubError::Gone => "session-elsewhere",
-        HubError::Store(store::Error::NotFound(_)) => "not-found",
-        HubError::Store(
-            store::Error::TooLarge { .. } | store::Error::Misfit(_) | store::Error::Full(_),
-        ) => "unprocessable",
-        HubError::Store(_) => "store-unavailable",
-        HubError::NoProvider(_) => "no-provider",
-        HubError::BadSpec(_) => "bad-spec",
-    };
-    let message = match error {
-        HubError::Store(source) => source.to_string(),
-        error => error.to_string(),
-    };
-    (code, message)
-}
-
 /// Whether one who may only look may say it.
 pub(crate) fn is_looking(frame: &FromClient) -> bool {
     matches!(
@@ -96,6 +42,9 @@ impl Deeds {
     /// A frame for the one who asked, if there is one; else what comes of it is told to all.
     pub(crate) async fn perform(self, frame: FromClient) -> Result<Option<Value>, Refusal> {
         let handle = self.shared.sessions.open(self.session).await?;
+        if !is_looking(&frame) && !matches!(frame, FromClient::Prompt(_)) {
+            self.write_down(&frame).await?;
+        }
         match frame {
             FromClient::Ping => return Ok(Some(json!({ "type": "pong" }))),
             FromClient::GetStatus => {
@@ -118,8 +67,11 @@ impl Deeds {
                 answer,
             } => handle.answer(&question_id, item, answer).await?,
             FromClient::Permission { id, allow } => handle.permit(&id, allow).await?,
-            FromClient::SaveSnapshot { .. } => {
-                let snapshot = handle.snapshot().await?;
+            FromClient::SaveSnapshot { message } => {
+                let snapshot = match message.filter(|message| !message.trim().is_empty()) {
+                    Some(message) => handle.snapshot_called(&message).await?,
+                    None => handle.snapshot().await?,
+                };
                 let snapshot = snapshot.to_string();
                 return Ok(Some(
                     json!({ "type": "snapshot_result", "ok": true, "snapshot": snapshot }),
@@ -149,7 +101,7 @@ impl Deeds {
             FromClient::RunAutoStart => return self.auto_start(&handle).await.map(Some),
             FromClient::GitCreatePr { .. } => {
                 let message = "no forge is configured for this session";
-                return Err(Refusal::new("not-configured", message));
+                return Err(Refusal::conflict("not-configured", message));
             }
             git => return self.git(&handle, git).await.map(Some),
         }
@@ -157,35 +109,13 @@ impl Deeds {
     }
 
     async fn prompt(&self, handle: &Handle, prompt: v1::NewPrompt) -> Result<(), Refusal> {
-        let mut chain = prompt.model_preferences;
-        if let Some(model) = prompt.model {
-            chain.retain(|other| *other != model);
-            chain.insert(0, model);
-        }
         let caller = &self.caller;
-        let ask = Ask {
-            content: prompt.content,
-            attachments: prompt.attachments,
-            chain,
-            author: Some(Author {
-                id: caller.id.clone(),
-                email: caller.email.clone(),
-                name: Some(caller.name.clone()),
-                ..Author::default()
-            }),
-            reply_channel: None,
+        let new = prompts::read(prompt, caller.author(), &*self.shared.clock)?;
+        let about = json!({ "prompt": new.id });
+        match self.shared.line(caller, self.session, "prompt", &about) {
+            Some(line) => handle.prompt_by(new, line).await?,
+            None => handle.prompt(new).await?,
         };
-        let new = NewPrompt {
-            id: prompt.id.unwrap_or_else(|| self.fresh("prompt")),
-            channel: prompt.channel.unwrap_or_else(|| DEFAULT_CHANNEL.to_owned()),
-            mode: match prompt.mode.unwrap_or_default() {
-                PromptMode::Followup => Mode::Followup,
-                PromptMode::Steer => Mode::Steer,
-                PromptMode::Collect => Mode::Collect,
-            },
-            body: serde_json::to_string(&ask).unwrap_or_default(),
-        };
-        handle.prompt(new).await?;
         Ok(())
     }
 
@@ -194,8 +124,8 @@ impl Deeds {
         let here = |repo: Option<String>| repo.unwrap_or_else(|| ".".to_owned());
         let (path, body) = match frame {
             FromClient::GitStatus { repo } => {
-                let path = format!("/api/git/status?repo={}", query(&here(repo)));
-                let status = inside.ask(Method::GET, &path, None, PATIENCE).await?;
+                let path = format!("/api/git/status?repo={}", encode(&here(repo)));
+                let status: Value = inside.ask(Method::GET, &path, None, PATIENCE).await?;
                 return Ok(typed("git_status", status));
             }
             FromClient::GitCreateBranch { repo, name } => {
@@ -216,7 +146,7 @@ impl Deeds {
                 ("/api/git/commit", body)
             }
             FromClient::GitPush { repo } => ("/api/git/push", json!({ "repo": here(repo) })),
-            _ => return Err(Refusal::new("unsupported", "this is not done here")),
+            _ => return Err(Refusal::invalid("this is not done here")),
         };
         let result = inside
             .ask(Method::POST, path, Some(&body), PATIENCE)
@@ -224,11 +154,24 @@ impl Deeds {
         Ok(typed("git_result", result))
     }
 
+    /// Who asked for what, before it is done. Never what was said.
+    async fn write_down(&self, frame: &FromClient) -> Result<(), Refusal> {
+        let about = about(frame);
+        let action = about["frame"].as_str().unwrap_or_default();
+        let line = self.shared.line(&self.caller, self.session, action, &about);
+        let Some(line) = line else {
+            return Ok(());
+        };
+        let mut tx = self.shared.store.begin().await?;
+        tx.record(&line).await?;
+        Ok(tx.commit().await?)
+    }
+
     /// Every service that is known and does not run.
     async fn auto_start(&self, handle: &Handle) -> Result<Value, Refusal> {
         let inside = self.inside(handle)?;
         let known = inside.ask(Method::GET, "/api/services", None, PATIENCE);
-        let known = known.await?;
+        let known: Value = known.await?;
         let empty = Vec::new();
         let services = known["services"].as_array().unwrap_or(&empty);
         let (mut results, nothing) = (Vec::new(), json!({}));
@@ -240,8 +183,8 @@ impl Deeds {
                 results.push(json!({ "name": name, "status": "running" }));
                 continue;
             }
-            let path = format!("/api/services/{}/start", query(name));
-            let started = inside.ask(Method::POST, &path, Some(&nothing), PATIENCE);
+            let path = format!("/api/services/{}/start", encode(name));
+            let started = inside.ask::<Value>(Method::POST, &path, Some(&nothing), PATIENCE);
             results.push(match started.await {
                 Ok(_) => json!({ "name": name, "status": "running" }),
                 Err(error) => {
@@ -274,18 +217,4 @@ fn typed(kind: &str, said: Value) -> Value {
         }
         _ => json!({ "type": kind }),
     }
-}
-
-/// Text as a part of an address.
-pub(crate) fn query(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a string does not fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }

@@ -11,14 +11,15 @@ use http_body_util::{BodyExt as _, StreamBody};
 use hyper::Response;
 use hyper::body::Frame;
 use hyper::header::{self, HeaderMap, HeaderValue};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{self, Body};
+use crate::answer::{self, Body, problem};
 use crate::fanout::Seat;
 use crate::frame::Batch;
 use crate::replay::Replay;
-use crate::{Gateway, Watched};
+use crate::{Gateway, Leave, Watched};
 
 impl Gateway {
     /// A session's stream for a caller that was let in. A browser that comes again says where it
@@ -29,7 +30,11 @@ impl Gateway {
         watched.since = last.or(watched.since);
         let seat = match self.take_seat(watched.session, &watched.caller).await {
             Ok(seat) => seat,
-            Err(error) => return answer::of_hub(&error),
+            Err(error) => return problem(&error.into()),
+        };
+        let place = match self.place() {
+            Ok(place) => place,
+            Err(refusal) => return problem(&refusal),
         };
         if watched.resume && watched.caller.may_act() {
             let shared = Arc::clone(&self.0);
@@ -44,6 +49,8 @@ impl Gateway {
         let told = Told {
             replay: self.replay(watched.session, seat.feed(), watched.since),
             _seat: seat,
+            _place: place,
+            leave: Arc::clone(&watched.leave),
             heartbeat: self.0.settings.heartbeat,
             stop: self.0.stop.clone(),
             batches: VecDeque::new(),
@@ -66,6 +73,8 @@ impl Gateway {
 struct Told {
     replay: Replay,
     _seat: Seat,
+    _place: OwnedSemaphorePermit,
+    leave: Leave,
     heartbeat: std::time::Duration,
     stop: CancellationToken,
     batches: VecDeque<Batch>,
@@ -76,6 +85,7 @@ impl Told {
     async fn next(&mut self) -> Option<Bytes> {
         let told = tokio::select! {
             () = self.stop.cancelled() => return None,
+            () = self.leave.cancelled() => return None,
             told = timeout(self.heartbeat, self.replay.next(&mut self.batches)) => told,
         };
         match told {

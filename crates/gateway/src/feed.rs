@@ -114,7 +114,7 @@ impl Feed {
                 Told::Numbered(event) => {
                     ring.seq = event.seq;
                     ring.close_parts(event);
-                    batch.numbered(event.seq, &event.body);
+                    batch.numbered(event);
                 }
                 Told::Passing(json) => {
                     ring.follow(json);

@@ -35,7 +35,7 @@ impl Batch {
     pub fn numbered(events: &[Event]) -> Self {
         let mut batch = Builder::default();
         for event in events {
-            batch.numbered(event.seq, &event.body);
+            batch.numbered(event);
         }
         batch.build()
     }
@@ -70,8 +70,10 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    pub(crate) fn numbered(&mut self, seq: u64, body: &str) {
-        self.put(Some(seq), &wire::v1::numbered(seq, body));
+    pub(crate) fn numbered(&mut self, event: &Event) {
+        let at = event.at.to_string();
+        let frame = wire::v1::numbered(event.seq, &at, &event.body);
+        self.put(Some(event.seq), &frame);
     }
 
     pub(crate) fn passing(&mut self, json: &str) {
@@ -136,7 +138,12 @@ mod tests {
     #[test]
     fn a_batch_knows_its_last_number() {
         let mut batch = Builder::default();
-        batch.numbered(7, r#"{"type":"title"}"#);
+        batch.numbered(&Event {
+            seq: 7,
+            at: model::Timestamp::UNIX_EPOCH,
+            kind: "title".to_owned(),
+            body: r#"{"type":"title"}"#.into(),
+        });
         batch.passing(r#"{"type":"part.delta"}"#);
         let batch = batch.build();
         assert_eq!((batch.count(), batch.last_seq()), (2, Some(7)));

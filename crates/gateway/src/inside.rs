@@ -1,17 +1,21 @@
 //! What listens in a session's sandbox: its dev tools, its gateway, and whatever people run there.
 
+use std::fmt::Write as _;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use model::session::Place;
 use provider::{Provider, ProviderError};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sessions::{Handle, HubError};
 use tokio::time::timeout;
@@ -25,6 +29,9 @@ use crate::Shared;
 const MOST: usize = 4 << 20;
 
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// Of what the tools say, for people.
+const LONGEST_WORDS: usize = 500;
 
 /// A session's sandbox, as it is reached from here.
 #[derive(Debug, Clone)]
@@ -41,16 +48,17 @@ pub enum InsideError {
     NoEdge,
     #[error("what runs in the sandbox does not speak HTTP")]
     Http(#[from] hyper::Error),
+    #[error("what is asked for is no path")]
+    Path,
     #[error("the sandbox answered with more than can be read")]
-    Body,
-    #[error("the sandbox does not answer")]
+    TooLong,
+    #[error("what the tools inside answer cannot be read")]
+    Unreadable,
+    #[error("the sandbox does not answer: try again")]
     Late,
+    /// Why not, in the words of the tools.
     #[error("{message}")]
-    Said {
-        status: u16,
-        code: String,
-        message: String,
-    },
+    Said { status: u16, message: String },
 }
 
 impl Shared {
@@ -66,6 +74,14 @@ impl Shared {
 impl Inside {
     pub fn new(provider: Arc<dyn Provider>, place: Place) -> Self {
         Self { provider, place }
+    }
+
+    pub fn provider(&self) -> &Arc<dyn Provider> {
+        &self.provider
+    }
+
+    pub fn place(&self) -> Place {
+        self.place
     }
 
     pub async fn dial(&self, port: u16) -> Result<Box<dyn provider::Stream>, InsideError> {
@@ -98,72 +114,134 @@ impl Inside {
         edge.ok().flatten().ok_or(InsideError::NoEdge)
     }
 
-    /// Asks the dev tools something, and reads the answer.
-    pub async fn ask(
+    /// Asks the dev tools something. The answer begins within that time, or it is none; one that is
+    /// no success is told as such. `path` begins with `/api/`, and is [encoded](encode) already.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: impl Into<Bytes>,
+        within: Duration,
+    ) -> Result<Response<Carried>, InsideError> {
+        let begun = timeout(within, self.begin(method, path, body.into())).await;
+        let answer = begun.map_err(|_| InsideError::Late)??;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let status = answer.status().as_u16();
+        let body = timeout(within, whole(answer.into_body(), MOST)).await;
+        let body = body.map_err(|_| InsideError::Late)??;
+        Err(InsideError::Said {
+            status,
+            message: words(&body),
+        })
+    }
+
+    /// The same, with the answer read whole.
+    pub async fn read(
+        &self,
+        method: Method,
+        path: &str,
+        body: impl Into<Bytes>,
+        within: Duration,
+    ) -> Result<Bytes, InsideError> {
+        let answer = self.send(method, path, body, within).await?;
+        let body = timeout(within, whole(answer.into_body(), MOST)).await;
+        body.map_err(|_| InsideError::Late)?
+    }
+
+    /// The same, of what is JSON both ways.
+    pub async fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
         within: Duration,
-    ) -> Result<Value, InsideError> {
-        timeout(within, self.ask_now(method, path, body))
-            .await
-            .map_err(|_| InsideError::Late)?
+    ) -> Result<T, InsideError> {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let answer = self.read(method, path, body, within).await?;
+        // What comes from inside may be anything.
+        serde_json::from_slice(&answer).map_err(|_| InsideError::Unreadable)
     }
 
-    async fn ask_now(
+    async fn begin(
         &self,
         method: Method,
         path: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, InsideError> {
+        body: Bytes,
+    ) -> Result<Response<Carried>, InsideError> {
         let bearer = self.devtools_bearer().await?;
-        let content = body.map(Value::to_string).unwrap_or_default();
-        let mut request = Request::new(Full::new(Bytes::from(content)));
+        let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
-        *request.uri_mut() = path.parse().map_err(|_| InsideError::Body)?;
+        *request.uri_mut() = path.parse().map_err(|_| InsideError::Path)?;
         let headers = request.headers_mut();
         headers.insert(header::HOST, HeaderValue::from_static("localhost:4000"));
         headers.insert(header::AUTHORIZATION, bearer);
-        if body.is_some() {
-            let json = HeaderValue::from_static("application/json");
-            headers.insert(header::CONTENT_TYPE, json);
-        }
+        let json = HeaderValue::from_static("application/json");
+        headers.insert(header::CONTENT_TYPE, json);
         let stream = self.dial(DEVTOOLS_PORT).await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        let exchange = async {
-            let response = sender.send_request(request).await?;
-            read(response).await
+        let mut connection: Connection = Box::pin(connection);
+        let mut answer = std::pin::pin!(sender.send_request(request));
+        // The connection is driven by whoever waits for the answer, and then by its body.
+        let (answer, connection) = tokio::select! {
+            answer = &mut answer => (answer?, Some(connection)),
+            ended = &mut connection => {
+                ended?;
+                (answer.await?, None)
+            }
         };
-        // The connection is driven for as long as the answer is awaited.
-        tokio::select! {
-            read = exchange => read,
-            ended = connection => match ended {
-                Ok(()) => Err(InsideError::Late),
-                Err(error) => Err(error.into()),
-            },
+        Ok(answer.map(|body| Carried { body, connection }))
+    }
+}
+
+type Connection = Pin<Box<dyn Future<Output = Result<(), hyper::Error>> + Send>>;
+
+/// A body with the connection that brings it; both end together.
+pub struct Carried {
+    body: Incoming,
+    connection: Option<Connection>,
+}
+
+impl std::fmt::Debug for Carried {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Carried")
+    }
+}
+
+impl hyper::body::Body for Carried {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if let Some(connection) = &mut self.connection
+            && connection.as_mut().poll(context).is_ready()
+        {
+            // How it ended, the body says.
+            self.connection = None;
         }
+        Pin::new(&mut self.body).poll_frame(context)
     }
 }
 
-async fn read(response: Response<Incoming>) -> Result<Value, InsideError> {
-    let status = response.status();
-    let body = Limited::new(response.into_body(), MOST).collect().await;
-    let body = body.map_err(|_| InsideError::Body)?.to_bytes();
-    let value: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    if status.is_success() {
-        return Ok(value);
-    }
-    let field = |name: &str| value[name].as_str().map(|text| cut(text).to_owned());
-    Err(InsideError::Said {
-        status: status.as_u16(),
-        code: field("code").unwrap_or_else(|| "devtools-failed".to_owned()),
-        message: field("error").unwrap_or_else(|| format!("the dev tools answered {status}")),
-    })
+async fn whole(body: Carried, most: usize) -> Result<Bytes, InsideError> {
+    let body = Limited::new(body, most).collect().await;
+    Ok(body.map_err(|_| InsideError::TooLong)?.to_bytes())
 }
 
-fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(2000)]
+/// Why the tools refuse, as far as it is fit for people.
+fn words(body: &[u8]) -> String {
+    #[derive(serde::Deserialize)]
+    struct Refused {
+        error: String,
+    }
+    let said = serde_json::from_slice::<Refused>(body);
+    let said = said.map_or_else(|_| "the tools inside refuse".to_owned(), |one| one.error);
+    let plain = said.chars().filter(|c| !c.is_control());
+    plain.take(LONGEST_WORDS).collect()
 }
 
 fn sensitive(token: &str) -> Result<HeaderValue, InsideError> {
@@ -171,4 +249,37 @@ fn sensitive(token: &str) -> Result<HeaderValue, InsideError> {
     let mut value = value.map_err(|_| InsideError::NoEdge)?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+/// Text as one part of an address, or one value in its query.
+pub fn encode(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_in_a_query_is_one_value() {
+        assert_eq!(encode("a b&c=d/e.rs"), "a%20b%26c%3Dd%2Fe.rs");
+        assert_eq!(encode("ü\n"), "%C3%BC%0A");
+    }
+
+    #[test]
+    fn what_the_tools_say_is_short_and_plain() {
+        assert_eq!(words(br#"{"error":"no\u0007 such file"}"#), "no such file");
+        assert_eq!(words(b"<html>"), "the tools inside refuse");
+        let long = format!(r#"{{"error":"{}"}}"#, "x".repeat(10_000));
+        assert_eq!(words(long.as_bytes()).len(), LONGEST_WORDS);
+    }
 }

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hyper::HeaderMap;
 use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{HeaderMap, StatusCode};
 use sha1::{Digest as _, Sha1};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::Refusal;
 
 /// How long the other side may take to end after one has.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -97,6 +99,12 @@ pub(crate) fn is_upgrade(headers: &HeaderMap) -> bool {
             .any(|w| w.eq_ignore_ascii_case(word))
     };
     says(header::CONNECTION, b"upgrade") && says(header::UPGRADE, b"websocket")
+}
+
+/// For whoever comes to a socket's address without one.
+pub(crate) fn not_a_socket() -> Refusal {
+    let message = "this address speaks WebSocket, version 13";
+    Refusal::new(StatusCode::UPGRADE_REQUIRED, "upgrade-required", message)
 }
 
 /// Whether this is a handshake that can be answered.

@@ -23,6 +23,8 @@ mod frame;
 mod inside;
 mod join;
 pub mod preview;
+pub mod prompts;
+mod refusal;
 mod replay;
 mod settings;
 pub mod shown;
@@ -32,19 +34,23 @@ mod terminal;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use model::{Clock, Id, Session};
+use model::{Audit, Clock, Id, Organisation, Session};
 use provider::Provider;
 use sessions::Sessions;
 use store::Store;
+use store::audit::Line;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use wire::link::Author;
 use wire::v1::Role;
 
 pub use answer::Body;
 pub use fanout::Seat;
 pub use feed::Feed;
 pub use frame::Batch;
-pub use inside::{Inside, InsideError};
+pub use inside::{Carried, Inside, InsideError, encode};
+pub use refusal::Refusal;
 pub use replay::{Over, Replay};
 pub use settings::Settings;
 pub use terminal::Terminal;
@@ -72,6 +78,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     feeds: Mutex<HashMap<Id<Session>, Arc<Feed>>>,
+    /// For so many sockets.
+    room: Arc<Semaphore>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
 }
@@ -84,6 +92,25 @@ pub struct Caller {
     pub name: String,
     pub email: Option<String>,
     pub role: Role,
+    /// Who they are in the audit; none where none is kept.
+    pub audited: Option<Audited>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audited {
+    pub organisation: Id<Organisation>,
+    pub actor: String,
+}
+
+/// Ends a connection whose caller may not be there any more. It is held for as long as that lasts.
+pub type Leave = Arc<CancellationToken>;
+
+/// Who comes to which session.
+#[derive(Debug, Clone)]
+pub struct Visit {
+    pub session: Id<Session>,
+    pub caller: Caller,
+    pub leave: Leave,
 }
 
 /// What a client wants to watch, and from where on.
@@ -95,6 +122,7 @@ pub struct Watched {
     pub since: Option<u64>,
     /// Wake the session if it sleeps. One who may only look wakes nobody.
     pub resume: bool,
+    pub leave: Leave,
 }
 
 impl Gateway {
@@ -107,11 +135,23 @@ impl Gateway {
                 .map(|provider| (provider.name().to_owned(), provider))
                 .collect(),
             clock: makings.clock,
+            room: Arc::new(Semaphore::new(makings.settings.sockets)),
             settings: makings.settings,
             feeds: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
+    }
+
+    /// For one more socket.
+    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let place = Arc::clone(&self.0.room).try_acquire_owned();
+        place.map_err(|_| {
+            Refusal::later(
+                "too-many-sockets",
+                "as many sockets are open as there may be: come again",
+            )
+        })
     }
 
     /// Tells everybody who is connected to come again, and waits until they are gone.
@@ -122,8 +162,44 @@ impl Gateway {
     }
 }
 
+/// The id of a caller that is no person.
+pub const SERVICE: &str = "service";
+
+impl Shared {
+    /// What a caller does to a session, for the audit.
+    pub(crate) fn line(
+        &self,
+        caller: &Caller,
+        session: Id<Session>,
+        action: &str,
+        about: &serde_json::Value,
+    ) -> Option<Line> {
+        let audited = caller.audited.as_ref()?;
+        Some(Line {
+            id: Id::<Audit>::new(&*self.clock),
+            organisation: audited.organisation,
+            session: Some(session),
+            actor: audited.actor.clone(),
+            action: format!("session.{action}"),
+            target: None,
+            body: about.to_string(),
+            at: self.clock.now(),
+        })
+    }
+}
+
 impl Caller {
     pub fn may_act(&self) -> bool {
-        self.role != Role::Viewer
+        matches!(self.role, Role::Owner | Role::Member)
+    }
+
+    /// As the agent and others hear of them; a service is nobody.
+    pub fn author(&self) -> Option<Author> {
+        (self.id != SERVICE).then(|| Author {
+            id: self.id.clone(),
+            email: self.email.clone(),
+            name: Some(self.name.clone()),
+            ..Author::default()
+        })
     }
 }

@@ -13,8 +13,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{Id, Session};
+use store::actions::Status;
+use store::prompts::Prompt;
 use tokio::sync::watch;
-use wire::v1::Init;
+use wire::v1::{self, Init};
 
 use crate::direct::Direct;
 use crate::feed::{Feed, Given, Joined};
@@ -23,6 +25,10 @@ use crate::{Gateway, Shared, shown};
 
 /// Events of the log that are read at a time.
 const PAGE: u32 = 500;
+/// The newest that are looked through for those that wait.
+const ACTIONS: u32 = 100;
+/// Bytes of prompts that a client begins with.
+const PROMPTS: usize = 1 << 20;
 
 /// What one client gets, in order.
 #[derive(Debug)]
@@ -189,6 +195,9 @@ impl Replay {
         let messages = store.last_messages(session, self.shared.settings.messages);
         let messages = messages.await?;
         let questions = store.open_questions(session).await?;
+        let prompts = store.open_prompts(session).await?;
+        let actions = store.list_actions(session, None, ACTIONS).await?;
+        let now = self.shared.clock.now();
         let site = self.shared.settings.preview.as_ref();
         let init = Init {
             r#type: "init".to_owned(),
@@ -200,12 +209,28 @@ impl Replay {
                 .iter()
                 .filter_map(|question| serde_json::from_str(&question.body).ok())
                 .collect(),
+            prompts: few(&prompts),
+            actions: actions
+                .iter()
+                .filter(|action| action.status == Status::Pending && !action.is_over_time(now))
+                .map(|action| shown::action(action, now))
+                .collect(),
             resync,
         };
         Ok(Batch::passing(
             &serde_json::to_string(&init).unwrap_or_default(),
         ))
     }
+}
+
+/// The first of them, as many as make no long frame.
+fn few(prompts: &[Prompt]) -> Vec<v1::Prompt> {
+    let mut bytes = 0;
+    let short = prompts.iter().take_while(|prompt| {
+        bytes += prompt.body.len();
+        bytes <= PROMPTS
+    });
+    short.filter_map(shown::prompt).collect()
 }
 
 fn push(out: &mut VecDeque<Batch>, batch: &Batch) {

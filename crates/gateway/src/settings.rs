@@ -28,6 +28,8 @@ pub struct Settings {
     pub silence: Duration,
     /// Requests and sockets that are on their way into one session's sandbox.
     pub visits: usize,
+    /// Sockets, terminals and event streams at a time.
+    pub sockets: usize,
     /// Where previews are, for browsers; see [`crate::preview::Site`].
     pub preview: Option<crate::preview::Site>,
 }
@@ -48,6 +50,7 @@ impl Settings {
             answer: Duration::from_mins(2),
             silence: Duration::from_hours(2),
             visits: 256,
+            sockets: 20_000,
             preview: None,
         }
     }

@@ -1,10 +1,11 @@
 //! Records as clients see them.
 
-use model::Origin;
 use model::session::{Boot, Fault, Lifecycle, State, Way};
+use model::{Origin, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use store::actions::{ActionRecord, Risk, Status};
 use store::sessions::Record;
 use wire::v1;
 
@@ -120,6 +121,55 @@ pub fn message(message: store::transcript::Message) -> v1::Message {
                 content: part.content,
             })
             .collect(),
+    }
+}
+
+/// A prompt as `GET /v1/sessions/{id}/prompts/{prompt}` shows it. None if it cannot be read.
+pub fn prompt(prompt: &store::prompts::Prompt) -> Option<v1::Prompt> {
+    let ask: sessions::Ask = serde_json::from_str(&prompt.body).ok()?;
+    Some(v1::Prompt {
+        id: prompt.id.clone(),
+        status: same_word(prompt.status.as_str())?,
+        channel: prompt.channel.clone(),
+        mode: same_word(prompt.mode.as_str())?,
+        content: ask.content,
+        reason: prompt.reason.clone(),
+        created_at: prompt.created_at.to_string(),
+        ended_at: prompt.ended_at.map(|at| at.to_string()),
+    })
+}
+
+/// Something that an agent asked for, as it is now.
+pub fn action(action: &ActionRecord, now: Timestamp) -> v1::Action {
+    let json = |text: &str| serde_json::from_str(text).unwrap_or_default();
+    v1::Action {
+        id: action.id.to_string(),
+        integration: action.integration.clone(),
+        action: action.action.clone(),
+        params: json(&action.params),
+        risk: risk(action.risk),
+        status: match action.status {
+            _ if action.is_over_time(now) => v1::ActionStatus::Expired,
+            Status::Pending => v1::ActionStatus::Pending,
+            Status::Approved => v1::ActionStatus::Approved,
+            Status::Completed => v1::ActionStatus::Completed,
+            Status::Denied => v1::ActionStatus::Denied,
+            Status::Failed => v1::ActionStatus::Failed,
+        },
+        result: action.result.as_deref().map(json),
+        message: action.message.clone(),
+        decided_by: action.decided_by.clone(),
+        created_at: action.created_at.to_string(),
+        expires_at: action.expires_at.to_string(),
+        decided_at: action.decided_at.map(|at| at.to_string()),
+    }
+}
+
+pub fn risk(risk: Risk) -> v1::ActionRisk {
+    match risk {
+        Risk::Read => v1::ActionRisk::Read,
+        Risk::Write => v1::ActionRisk::Write,
+        Risk::Danger => v1::ActionRisk::Danger,
     }
 }
 

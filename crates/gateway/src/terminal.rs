@@ -1,18 +1,18 @@
 //! A client's socket, joined with a terminal in the session's sandbox.
 
+use std::sync::Arc;
+
 use http_body_util::Empty;
 use hyper::client::conn::http1;
 use hyper::header::{self, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use model::{Id, Session};
 use tokio::time::timeout;
 use wire::workplace::DEVTOOLS_PORT;
 
-use crate::answer::{self, Body, full, problem};
-use crate::deeds::query;
-use crate::inside::{Inside, InsideError};
-use crate::{Caller, Gateway, join};
+use crate::answer::{Body, full, problem};
+use crate::inside::{Inside, InsideError, encode};
+use crate::{Gateway, Refusal, Visit, join};
 
 /// Which terminal, and how large the client shows it.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
@@ -29,7 +29,7 @@ impl Terminal {
     fn path(&self) -> String {
         format!(
             "/api/terminal?name={}&columns={}&rows={}",
-            query(self.name.as_deref().unwrap_or("main")),
+            encode(self.name.as_deref().unwrap_or("main")),
             self.columns.unwrap_or(80),
             self.rows.unwrap_or(24),
         )
@@ -41,53 +41,68 @@ impl Gateway {
     pub async fn terminal<B>(
         &self,
         request: &mut Request<B>,
-        session: Id<Session>,
-        caller: &Caller,
+        visit: &Visit,
         terminal: &Terminal,
     ) -> Response<Body> {
+        let opened = self.open_terminal(request, visit, terminal).await;
+        opened.unwrap_or_else(|refusal| problem(&refusal))
+    }
+
+    async fn open_terminal<B>(
+        &self,
+        request: &mut Request<B>,
+        visit: &Visit,
+        terminal: &Terminal,
+    ) -> Result<Response<Body>, Refusal> {
+        let Visit {
+            session,
+            caller,
+            leave,
+        } = visit;
         if !caller.may_act() {
-            let message = "a viewer may only look";
-            return problem(StatusCode::FORBIDDEN, "forbidden", message);
+            return Err(Refusal::forbidden("a viewer may only look"));
         }
         if !join::is_handshake(request.headers()) {
-            let message = "this address speaks WebSocket, version 13";
-            return problem(StatusCode::UPGRADE_REQUIRED, "upgrade-required", message);
+            return Err(join::not_a_socket());
+        }
+        let room = self.place()?;
+        let name = terminal.name.as_deref().unwrap_or("main");
+        let about = serde_json::json!({ "terminal": name });
+        if let Some(line) = self.0.line(caller, *session, "terminal", &about) {
+            let mut tx = self.0.store.begin().await?;
+            tx.record(&line).await?;
+            tx.commit().await?;
         }
         let woken = async {
-            let handle = self.0.sessions.open(session).await?;
+            let handle = self.0.sessions.open(*session).await?;
             let place = handle.ensure_ready().await?;
             let inside = self.0.inside(&handle, place)?;
             Ok::<_, sessions::HubError>((handle, inside))
         };
-        let (handle, inside) = match timeout(self.0.settings.wake, woken).await {
-            Ok(Ok(woken)) => woken,
-            Ok(Err(error)) => return answer::of_hub(&error),
-            Err(_) => {
-                let message = "the session is waking: try again in a moment";
-                return problem(StatusCode::SERVICE_UNAVAILABLE, "session-waking", message);
-            }
-        };
+        let woken = timeout(self.0.settings.wake, woken).await;
+        let (handle, inside) = woken.map_err(|_| {
+            Refusal::later(
+                "session-waking",
+                "the session is waking: try again in a moment",
+            )
+        })??;
         let shaken = timeout(self.0.settings.wake, self.shake(request, &inside, terminal)).await;
-        let (mut response, backend) = match shaken.unwrap_or(Err(InsideError::Late)) {
-            Ok(shaken) => shaken,
-            Err(error) => {
-                let message = error.to_string();
-                return problem(StatusCode::BAD_GATEWAY, "sandbox-unreachable", &message);
-            }
-        };
+        let (mut response, backend) = shaken.unwrap_or(Err(InsideError::Late))?;
         join::put_upgrade(response.headers_mut());
         let client = hyper::upgrade::on(request);
         let (silence, stop) = (self.0.settings.silence, self.0.stop.clone());
+        let leave = Arc::clone(leave);
         self.0.tasks.spawn(async move {
-            let _attendance = handle.attend();
+            let (_attendance, _room) = (handle.attend(), room);
             let Ok(client) = client.await else { return };
             let client = TokioIo::new(client);
             tokio::select! {
                 () = stop.cancelled() => {}
+                () = leave.cancelled() => {}
                 () = join::join(client, backend, silence) => {}
             }
         });
-        response
+        Ok(response)
     }
 
     /// The client's handshake, word for word: what the sandbox agrees to, the client gets to see.
@@ -98,7 +113,7 @@ impl Gateway {
         terminal: &Terminal,
     ) -> Result<(Response<Body>, TokioIo<hyper::upgrade::Upgraded>), InsideError> {
         let mut asked = Request::new(Empty::<bytes::Bytes>::new());
-        *asked.uri_mut() = terminal.path().parse().map_err(|_| InsideError::Body)?;
+        *asked.uri_mut() = terminal.path().parse().map_err(|_| InsideError::Path)?;
         let headers = asked.headers_mut();
         for name in [
             header::SEC_WEBSOCKET_KEY,
@@ -126,7 +141,6 @@ impl Gateway {
         if answered.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Err(InsideError::Said {
                 status: answered.status().as_u16(),
-                code: "terminal-refused".to_owned(),
                 message: format!("the sandbox answered {}", answered.status()),
             });
         }

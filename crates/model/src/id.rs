@@ -52,6 +52,10 @@ kinds! {
     Share = "shr";
     /// A request to a model, and what it took.
     Usage = "use";
+    /// A file that a session showed for its work.
+    Evidence = "evd";
+    /// Something that an agent asked to have done outside.
+    Action = "act";
 }
 
 /// A typed id over a version 7 UUID: sorts by time of creation, printed `prefix_` and 26 characters of

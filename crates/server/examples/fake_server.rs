@@ -9,7 +9,10 @@
 mod world;
 
 use hyper::Method;
+use model::{Clock as _, Id, SignedDuration, SystemClock};
 use serde_json::{Value, json};
+use store::actions::{NewAction, Risk, Status};
+use store::evidence::EvidenceRecord;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -53,7 +56,15 @@ async fn furnish(world: &World, owner: &Somebody) -> Value {
         .say(owner, Method::PUT, "/v1/secrets", secret)
         .await
         .json();
+    let member = json!({ "email": "bob@example.org", "role": "member" });
+    let members = format!("/v1/orgs/{}/members", owner.organisation);
+    let member = world.say(owner, Method::PUT, &members, member).await.json();
+    let tools = tools(world, &running).await;
     json!({
+        "organisation": owner.organisation.to_string(),
+        "member": member["user"]["id"],
+        "action": tools["action"],
+        "evidence": tools["evidence"],
         "url": format!("http://{}", world.address),
         "token": owner.token,
         "sessions": [new, running, paused, prompted],
@@ -63,6 +74,43 @@ async fn furnish(world: &World, owner: &Somebody) -> Value {
         "share": share["id"],
         "secret": secret["id"],
     })
+}
+
+/// What an agent's tools leave.
+async fn tools(world: &World, session: &str) -> Value {
+    let (session, now) = (session.parse().expect("it was made"), SystemClock.now());
+    let action = NewAction {
+        id: Id::new(&SystemClock),
+        session,
+        request: "r1".to_owned(),
+        integration: "person".to_owned(),
+        action: "allow".to_owned(),
+        params: json!({ "what": "deploy" }).to_string(),
+        risk: Risk::Danger,
+        status: Status::Pending,
+        at: now,
+        expires_at: now + SignedDuration::from_hours(1),
+    };
+    let evidence = EvidenceRecord {
+        id: Id::new(&SystemClock),
+        session,
+        request: "r2".to_owned(),
+        path: "shot.png".to_owned(),
+        media_type: "image/png".to_owned(),
+        size: 2,
+        digest: "sha256:00".to_owned(),
+        created_at: now,
+    };
+    let folder = world.directory.path().join("uploads/evidence");
+    fs_err::create_dir_all(&folder).expect("a folder of ours");
+    fs_err::write(folder.join(evidence.id.to_string()), "ok").expect("a file of ours");
+    let mut tx = world.store.begin().await.expect("a store of ours");
+    tx.ask_for_action(&action).await.expect("it is the first");
+    tx.record_evidence(&evidence)
+        .await
+        .expect("it is the first");
+    tx.commit().await.expect("a store of ours");
+    json!({ "action": action.id.to_string(), "evidence": evidence.id.to_string() })
 }
 
 /// On a thread of its own, which nobody waits for: a read of the standard input cannot be called

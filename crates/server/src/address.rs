@@ -37,9 +37,38 @@ impl Address {
     }
 }
 
+/// Whether a host of the server's is no name of a preview. One that is would be answered by what runs
+/// in sandboxes, cookies and all.
+pub fn is_apart(host: &str, preview_domain: &str) -> bool {
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let (name, domain) = (name.to_lowercase(), preview_domain.to_lowercase());
+    let above = name.strip_suffix(&*domain);
+    above.is_none_or(|rest| !rest.is_empty() && !rest.ends_with('.'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_below_its_previews_is_none() {
+        let domain = "preview.nacre.localhost";
+        for good in [
+            "nacre.localhost:7070",
+            "127.0.0.1:7070",
+            "nopreview.nacre.localhost",
+        ] {
+            assert!(is_apart(good, domain), "{good}");
+        }
+        for (host, domain) in [
+            ("nacre.localhost:7070", "nacre.localhost"),
+            ("nacre.localhost:7070", "localhost"),
+            ("Nacre.Example", "example"),
+            ("a.preview.nacre.localhost", "preview.nacre.localhost"),
+        ] {
+            assert!(!is_apart(host, domain), "{host} {domain}");
+        }
+    }
 
     #[test]
     fn only_names_of_ours_are_answered() {

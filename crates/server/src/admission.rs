@@ -204,6 +204,11 @@ impl Admission {
 #[async_trait]
 impl Access for Admission {
     async fn admit(&self, to: Address, by: &Credential) -> Result<Admitted, Refusal> {
+        let from = to.session.to_string();
+        let (Credential::Cookie(brought) | Credential::Code(brought) | Credential::Share(brought)) =
+            by;
+        let may = self.rate.may_try(&from, brought);
+        may.map_err(|_| Refusal::TooMany)?;
         let admitted = match by {
             Credential::Cookie(cookie) if cookie.starts_with(Kind::Share.prefix()) => {
                 self.by_share(to, cookie, false).await
@@ -213,8 +218,12 @@ impl Access for Admission {
             Credential::Share(link) => self.by_share(to, link, true).await,
         };
         if matches!(admitted, Err(Refusal::Unknown)) {
-            let guessed = self.rate.failed(&to.session.to_string());
+            let guessed = self.rate.failed(&from);
             guessed.map_err(|_| Refusal::TooMany)?;
+        }
+        if let Ok(admitted) = &admitted {
+            let kept = admitted.cookie.as_ref().map(|cookie| &*cookie.value);
+            self.rate.let_in(kept.unwrap_or(brought));
         }
         admitted
     }

@@ -8,13 +8,16 @@ use provider::Provider;
 use serde_json::Value;
 use sessions::{Handle, Sessions, Spec};
 use store::Store;
+use store::audit::Line;
 use store::sessions::Record;
 use tokio_util::task::TaskTracker;
 
 use crate::admission::Admission;
+use crate::arriving::Arriving;
 use crate::auth::Caller;
 use crate::problem::{Answer, Problem};
 use crate::rate::Rate;
+use crate::standing::Guests;
 use crate::vault::Vault;
 use crate::{Address, Offer, Outside};
 
@@ -29,7 +32,7 @@ pub struct Parts {
     pub offer: Arc<dyn Offer>,
     pub outside: Arc<Outside>,
     pub vault: Arc<Vault>,
-    /// Where files that were sent are kept.
+    /// Where files that came from outside are kept: uploads, and below `evidence` what sessions showed.
     pub uploads: Utf8PathBuf,
 }
 
@@ -45,6 +48,8 @@ pub(crate) struct Shared {
     gateway: Gateway,
     admission: Arc<Admission>,
     previews: Previews,
+    guests: Guests,
+    arriving: Arc<Arriving>,
     tasks: TaskTracker,
     begun: Timestamp,
 }
@@ -84,6 +89,8 @@ impl App {
             admission,
             site,
             gateway,
+            guests: Guests::default(),
+            arriving: Arc::default(),
             tasks: TaskTracker::new(),
             begun,
         }))
@@ -105,6 +112,16 @@ impl App {
 
     pub(crate) fn previews(&self) -> &Previews {
         &self.0.previews
+    }
+
+    /// Who has a socket open.
+    pub(crate) fn guests(&self) -> &Guests {
+        &self.0.guests
+    }
+
+    /// Files that are on their way.
+    pub(crate) fn arriving(&self) -> &Arc<Arriving> {
+        &self.0.arriving
     }
 
     /// What is done beside requests.
@@ -155,15 +172,15 @@ impl App {
             .ok_or_else(|| Problem::invalid(format!("no provider is called `{name}`")))
     }
 
-    /// Who did what, written down.
-    pub(crate) async fn audit(
+    /// Who does what: for the transaction that does it.
+    pub(crate) fn line(
         &self,
         caller: &Caller,
         action: &str,
         session: Option<Id<Session>>,
-        body: Value,
-    ) -> Answer<()> {
-        let line = store::audit::Line {
+        body: &Value,
+    ) -> Line {
+        Line {
             id: Id::<Audit>::new(self.clock()),
             organisation: caller.organisation,
             session,
@@ -172,7 +189,19 @@ impl App {
             target: None,
             body: body.to_string(),
             at: self.now(),
-        };
+        }
+    }
+
+    /// Written down before it is done, where that is in no transaction of ours: what is done and not
+    /// written down is worse than the other way round.
+    pub(crate) async fn audit(
+        &self,
+        caller: &Caller,
+        action: &str,
+        session: Option<Id<Session>>,
+        body: Value,
+    ) -> Answer<()> {
+        let line = self.line(caller, action, session, &body);
         let mut tx = self.store().begin().await?;
         tx.record(&line).await?;
         Ok(tx.commit().await?)

@@ -77,25 +77,36 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Answer<Self> {
-        let caller = match bearer(&parts.headers) {
+        let from = peer(parts).to_string();
+        let (caller, brought) = match bearer(&parts.headers) {
             Some(token) if token.expose().starts_with(Kind::Token.prefix()) => {
                 // What is none is told from a token without asking the store.
-                if tokens::is_well_formed(Kind::Token, token.expose()) {
+                let caller = if tokens::is_well_formed(Kind::Token, token.expose()) {
+                    app.rate.may_try(&from, token.expose())?;
                     by_token(app, &token).await?
                 } else {
                     None
-                }
+                };
+                (caller, Some(token))
             }
-            Some(token) => by_claims(app, &token).await?,
+            // It is asked for nothing that is not signed by us.
+            Some(token) => (by_claims(app, &token).await?, None),
             None if may_come_by_cookie(parts, &app.parts.address) => {
-                by_cookie(app, &parts.headers).await?
+                let cookie = cookie::read(&parts.headers);
+                if let Some(cookie) = &cookie {
+                    app.rate.may_try(&from, cookie.expose())?;
+                }
+                (by_cookie(app, &parts.headers).await?, cookie)
             }
-            None => None,
+            None => (None, None),
         };
         let Some(caller) = caller else {
-            app.rate.failed(&peer(parts).to_string())?;
+            app.rate.failed(&from)?;
             return Err(Problem::unauthorised());
         };
+        if let Some(brought) = brought {
+            app.rate.let_in(brought.expose());
+        }
         app.rate.take(&caller.actor())?;
         Ok(caller)
     }
@@ -199,6 +210,18 @@ async fn member(
 
 fn is_to_be_noted(last: Option<Timestamp>, now: Timestamp) -> bool {
     last.is_none_or(|last| now.duration_since(last) >= NOTED_EVERY)
+}
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+impl FromRequestParts<App> for Peer {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Answer<Self> {
+        Ok(Self(peer(parts)))
+    }
 }
 
 /// Who is connected, as far as the connection tells.

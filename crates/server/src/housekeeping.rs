@@ -1,13 +1,16 @@
 //! What is over is taken away: uploads, codes, cookies, links, kept answers. And a change of keys that
 //! was killed in the middle is gone on with.
 
+use std::io;
 use std::time::Duration;
 
+use camino::Utf8Path;
 use model::{SignedDuration, Timestamp};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
+use crate::outside::evidence;
 use crate::routes::upload_path;
 
 /// Between two looks.
@@ -16,6 +19,9 @@ const EVERY: Duration = Duration::from_mins(10);
 const AT_ONCE: u32 = 200;
 /// Answers are kept for whoever asks again, for so long.
 const ANSWERS: SignedDuration = SignedDuration::from_hours(24);
+/// Files are looked through at every so manieth look, and kept for so long without a record.
+const SWEEP: u32 = 6;
+const UNKNOWN: SignedDuration = SignedDuration::from_hours(1);
 /// Links that are over are told of for so long.
 const SHARES: SignedDuration = SignedDuration::from_hours(24 * 7);
 
@@ -23,15 +29,75 @@ pub(crate) async fn keep(app: &App, stop: CancellationToken) {
     if let Err(error) = app.parts.vault.reseal(app.store()).await {
         tracing::error!(%error, "secrets cannot be sealed anew");
     }
+    let mut looks = 0_u32;
     loop {
         if let Err(error) = tidy(app).await {
             tracing::warn!(%error, "what is over stays for now");
         }
+        if looks.is_multiple_of(SWEEP) {
+            sweep(app).await;
+        }
+        looks = looks.wrapping_add(1);
         tokio::select! {
             () = stop.cancelled() => return,
             () = sleep(EVERY) => {}
         }
     }
+}
+
+/// Files that nobody knows of: of who died while they came, and of sessions that were deleted.
+pub(crate) async fn sweep(app: &App) {
+    let uploads = &app.parts.uploads;
+    let (store, before) = (app.store(), before(app.now(), UNKNOWN));
+    let swept = async {
+        let of_uploads = async |name: &str| match name.parse() {
+            Ok(id) => store.has_upload(id).await.map(|is_known| !is_known),
+            Err(_) => Ok(false),
+        };
+        sweep_folder(uploads, before, of_uploads).await?;
+        let of_evidence = async |name: &str| match name.parse() {
+            Ok(id) => store.has_evidence(id).await.map(|is_known| !is_known),
+            Err(_) => Ok(false),
+        };
+        sweep_folder(&evidence::folder(uploads), before, of_evidence).await
+    };
+    if let Err(error) = swept.await {
+        tracing::warn!(%error, "files that nobody knows of stay for now");
+    }
+}
+
+async fn sweep_folder(
+    folder: &Utf8Path,
+    before: Timestamp,
+    is_unknown: impl AsyncFn(&str) -> Result<bool, store::Error>,
+) -> Result<(), SweepError> {
+    let mut entries = match fs_err::tokio::read_dir(folder).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    while let Some(entry) = entries.next_entry().await? {
+        let about = entry.metadata().await?;
+        // One that still comes was written to a moment ago.
+        let written = about
+            .modified()
+            .ok()
+            .and_then(|at| Timestamp::try_from(at).ok());
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if about.is_file() && written.is_some_and(|at| at < before) && is_unknown(name).await? {
+            fs_err::tokio::remove_file(entry.path()).await?;
+            tracing::info!(name, "a file that nobody knows of was removed");
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug, thiserror::Error)]
+enum SweepError {
+    #[error(transparent)]
+    File(#[from] io::Error),
+    #[error(transparent)]
+    Store(#[from] store::Error),
 }
 
 async fn tidy(app: &App) -> Result<(), store::Error> {
@@ -41,7 +107,7 @@ async fn tidy(app: &App) -> Result<(), store::Error> {
         let path = upload_path(app, upload.id);
         match fs_err::tokio::remove_file(&path).await {
             Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 tracing::warn!(%error, "an upload that is over stays");
                 continue;

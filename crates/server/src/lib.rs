@@ -5,26 +5,31 @@
 
 #![forbid(unsafe_code)]
 
+mod actions;
 mod address;
 mod admission;
 mod app;
+mod arriving;
 mod auth;
 mod cookie;
 mod devtools;
+mod draft;
 mod extract;
 mod housekeeping;
 mod metrics;
 mod offer;
 mod once;
 mod outside;
+mod paging;
 mod problem;
 mod rate;
 mod routes;
 mod serve;
 mod shown;
+mod standing;
 pub mod vault;
 
-pub use address::Address;
+pub use address::{Address, is_apart};
 pub use app::Parts;
 pub use offer::Offer;
 pub use outside::{Outside, OutsideParts};

@@ -5,6 +5,7 @@ use model::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
+use store::Tx;
 use store::idempotency::{Attempt, Begun};
 
 use crate::app::App;
@@ -18,10 +19,10 @@ const LEASE: SignedDuration = SignedDuration::from_mins(2);
 /// The right to do it, or what came of it before.
 pub(crate) enum Once<T> {
     Do(Option<Attempt>),
-    Done(StatusCode, T),
+    Done(T),
 }
 
-impl<T: Serialize + DeserializeOwned> Once<T> {
+impl<T: DeserializeOwned> Once<T> {
     /// `what` is the route; with the body it makes the request what it is.
     pub(crate) async fn begin(
         app: &App,
@@ -54,15 +55,11 @@ impl<T: Serialize + DeserializeOwned> Once<T> {
         tx.commit().await?;
         match begun {
             Begun::New(attempt) => Ok(Self::Do(Some(attempt))),
-            Begun::Finished { status, body } => {
-                let status = StatusCode::from_u16(status).map_err(Problem::internal)?;
+            Begun::Finished { body, .. } => {
                 let body = serde_json::from_str(&body).map_err(Problem::internal)?;
-                Ok(Self::Done(status, body))
+                Ok(Self::Done(body))
             }
-            Begun::Running => Err(Problem::conflict(
-                "request-running",
-                "the same request is being done: ask again in a moment",
-            )),
+            Begun::Running => Err(running()),
             Begun::Different => Err(Problem::conflict(
                 "idempotency-key-used",
                 "this `Idempotency-Key` was used for another request",
@@ -71,24 +68,37 @@ impl<T: Serialize + DeserializeOwned> Once<T> {
     }
 }
 
-/// Keeps the answer for whoever sends the same again. What failed may be tried again at once.
-pub(crate) async fn done<T: Serialize>(
-    app: &App,
-    attempt: Option<Attempt>,
+/// Keeps the answer for whoever sends the same again, in the transaction that does it: both are there,
+/// or neither. Whoever took too long finds that another did it.
+pub(crate) async fn finish<T: Serialize>(
+    tx: &mut Tx,
+    attempt: Option<&Attempt>,
     status: StatusCode,
-    answer: Answer<T>,
-) -> Answer<T> {
+    answer: &T,
+) -> Answer<()> {
     let Some(attempt) = attempt else {
-        return answer;
+        return Ok(());
+    };
+    let body = serde_json::to_string(answer).map_err(Problem::internal)?;
+    if tx.finish_request(attempt, status.as_u16(), &body).await? {
+        return Ok(());
+    }
+    Err(running())
+}
+
+/// What failed may be tried again at once.
+pub(crate) async fn forget(app: &App, attempt: Option<&Attempt>) -> Answer<()> {
+    let Some(attempt) = attempt else {
+        return Ok(());
     };
     let mut tx = app.store().begin().await?;
-    match &answer {
-        Ok(answer) => {
-            let body = serde_json::to_string(answer).map_err(Problem::internal)?;
-            tx.finish_request(&attempt, status.as_u16(), &body).await?;
-        }
-        Err(_) => tx.forget_request(&attempt).await?,
-    }
-    tx.commit().await?;
-    answer
+    tx.forget_request(attempt).await?;
+    Ok(tx.commit().await?)
+}
+
+fn running() -> Problem {
+    Problem::conflict(
+        "request-running",
+        "the same request is being done: ask again in a moment",
+    )
 }

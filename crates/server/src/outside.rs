@@ -2,11 +2,13 @@
 //! workplaces become, answers to their tools.
 
 mod answers;
+pub(crate) mod evidence;
 mod give;
 mod grants;
 mod keys;
 mod meter;
 mod pace;
+mod setup;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

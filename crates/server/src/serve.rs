@@ -21,7 +21,7 @@ use tower::ServiceExt as _;
 
 use crate::app::{App, Parts};
 use crate::problem::Problem;
-use crate::{housekeeping, metrics, routes};
+use crate::{housekeeping, metrics, routes, standing};
 
 /// For a head to come whole.
 const HEAD: Duration = Duration::from_secs(10);
@@ -77,9 +77,17 @@ impl Front {
         Self { app, router }
     }
 
-    /// Takes away what is over, until it is told to stop.
+    /// Takes away what is over and sends away who may not be here, until it is told to stop.
     pub async fn keep_house(&self, stop: CancellationToken) {
-        housekeeping::keep(&self.app, stop).await;
+        tokio::join!(
+            housekeeping::keep(&self.app, stop.clone()),
+            standing::keep(&self.app, stop)
+        );
+    }
+
+    /// Takes away files that nobody knows of.
+    pub async fn sweep_files(&self) {
+        housekeeping::sweep(&self.app).await;
     }
 
     /// Until it is told to stop; then connections may finish what they are at.

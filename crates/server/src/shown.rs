@@ -1,9 +1,8 @@
 //! Records as clients see them.
 
 use model::{SignedDuration, Timestamp};
-use sessions::Ask;
 use store::phases::Phase;
-use store::prompts::{Mode, Prompt, Status as PromptStatus};
+use store::prompts::Prompt;
 use store::snapshots::Snapshot;
 use wire::v1;
 
@@ -26,28 +25,7 @@ pub(crate) fn phase(phase: &Phase) -> v1::PhaseInfo {
 }
 
 pub(crate) fn prompt(prompt: &Prompt) -> Answer<v1::Prompt> {
-    let ask: Ask = serde_json::from_str(&prompt.body).map_err(Problem::internal)?;
-    Ok(v1::Prompt {
-        id: prompt.id.clone(),
-        status: match prompt.status {
-            PromptStatus::Queued => v1::PromptStatus::Queued,
-            PromptStatus::Dispatched => v1::PromptStatus::Dispatched,
-            PromptStatus::Accepted => v1::PromptStatus::Accepted,
-            PromptStatus::Finished => v1::PromptStatus::Finished,
-            PromptStatus::Failed => v1::PromptStatus::Failed,
-            PromptStatus::Interrupted => v1::PromptStatus::Interrupted,
-        },
-        channel: prompt.channel.clone(),
-        mode: match prompt.mode {
-            Mode::Followup => v1::PromptMode::Followup,
-            Mode::Steer => v1::PromptMode::Steer,
-            Mode::Collect => v1::PromptMode::Collect,
-        },
-        content: ask.content,
-        reason: prompt.reason.clone(),
-        created_at: time(prompt.created_at),
-        ended_at: prompt.ended_at.map(time),
-    })
+    gateway::shown::prompt(prompt).ok_or_else(|| Problem::internal("a prompt that cannot be read"))
 }
 
 pub(crate) fn receipt(snapshot: &Snapshot) -> v1::Receipt {

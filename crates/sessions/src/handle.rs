@@ -6,6 +6,7 @@ use model::session::{
 };
 use model::{Id, Origin, Session, SnapshotId};
 use store::NewEvent;
+use store::audit::Line;
 use store::prompts::{NewPrompt, Prompt};
 use store::snapshots::Snapshot as Receipt;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -115,7 +116,13 @@ impl Handle {
 
     /// A snapshot of the running sandbox, which goes on.
     pub async fn snapshot(&self) -> Result<SnapshotId, HubError> {
-        self.ask(Command::Snapshot).await
+        self.ask(|reply| Command::Snapshot(None, reply)).await
+    }
+
+    /// The same, with what is to be said of it.
+    pub async fn snapshot_called(&self, message: &str) -> Result<SnapshotId, HubError> {
+        let message = Some(message.to_owned());
+        self.ask(|reply| Command::Snapshot(message, reply)).await
     }
 
     /// For good. Answered when that is written; its sandbox is ended and its disk sealed after.
@@ -137,7 +144,13 @@ impl Handle {
 
     /// Asks the agent something. The same id again answers what became of the first.
     pub async fn prompt(&self, prompt: NewPrompt) -> Result<Prompt, HubError> {
-        self.ask(|reply| Command::Prompt(prompt, reply)).await
+        self.ask(|reply| Command::Prompt(prompt, None, reply)).await
+    }
+
+    /// The same, and who asked is written down with it: both, or neither.
+    pub async fn prompt_by(&self, prompt: NewPrompt, line: Line) -> Result<Prompt, HubError> {
+        let line = Some(Box::new(line));
+        self.ask(|reply| Command::Prompt(prompt, line, reply)).await
     }
 
     /// Puts another text in the place of one that still waits.

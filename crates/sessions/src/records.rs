@@ -21,13 +21,21 @@ pub struct New {
 impl Sessions {
     /// A record and nothing more: its first sandbox is made when somebody asks for it.
     pub async fn create(&self, new: New) -> Result<Id<Session>, HubError> {
+        let planned = self.plan(new)?;
+        let mut tx = self.shared().store.begin().await?;
+        tx.create_session(&planned).await?;
+        tx.commit().await?;
+        Ok(planned.id)
+    }
+
+    /// The record, for whoever writes more than that at once.
+    pub fn plan(&self, new: New) -> Result<NewSession, HubError> {
         let shared = self.shared();
         if !shared.providers.contains_key(&new.provider) {
             return Err(HubError::NoProvider(new.provider));
         }
-        let id = Id::new(&*shared.clock);
-        let new = NewSession {
-            id,
+        Ok(NewSession {
+            id: Id::new(&*shared.clock),
             organisation: new.organisation,
             created_by: new.created_by,
             parent: None,
@@ -38,11 +46,7 @@ impl Sessions {
             spec: write(&new.spec),
             state: Lifecycle::new().into(),
             at: shared.clock.now(),
-        };
-        let mut tx = shared.store.begin().await?;
-        tx.create_session(&new).await?;
-        tx.commit().await?;
-        Ok(id)
+        })
     }
 
     /// Another session that goes on from the files of this one: as they are now, or as they were in
@@ -53,6 +57,20 @@ impl Sessions {
         snapshot: Option<SnapshotId>,
         forked_by: Option<Id<User>>,
     ) -> Result<Id<Session>, HubError> {
+        let planned = self.plan_fork(session, snapshot, forked_by).await?;
+        let mut tx = self.shared().store.begin().await?;
+        tx.create_session(&planned).await?;
+        tx.commit().await?;
+        Ok(planned.id)
+    }
+
+    /// Its record, for whoever writes more than that at once.
+    pub async fn plan_fork(
+        &self,
+        session: Id<Session>,
+        snapshot: Option<SnapshotId>,
+        forked_by: Option<Id<User>>,
+    ) -> Result<NewSession, HubError> {
         let shared = self.shared();
         let parent = shared.store.load_session(session).await?;
         let snapshot = match snapshot {
@@ -68,10 +86,9 @@ impl Sessions {
             }
             None => self.newest_of(session, &parent.state.lifecycle()?).await?,
         };
-        let id = Id::new(&*shared.clock);
         let state = snapshot.map_or_else(Lifecycle::new, Lifecycle::forked);
-        let new = NewSession {
-            id,
+        Ok(NewSession {
+            id: Id::new(&*shared.clock),
             organisation: parent.organisation,
             created_by: forked_by.or(parent.created_by),
             parent: Some(session),
@@ -82,11 +99,7 @@ impl Sessions {
             spec: parent.spec,
             state: state.into(),
             at: shared.clock.now(),
-        };
-        let mut tx = shared.store.begin().await?;
-        tx.create_session(&new).await?;
-        tx.commit().await?;
-        Ok(id)
+        })
     }
 
     /// Its files as they are.

@@ -232,19 +232,21 @@ impl Store {
         row.ok_or(Error::NotFound("token"))?.into_record()
     }
 
-    /// Without those that were revoked.
+    /// Without those that were revoked; those after one, to go on.
     pub async fn list_tokens(
         &self,
         organisation: Id<Organisation>,
+        after: Option<Id<Token>>,
         limit: u32,
     ) -> Result<Vec<TokenRecord>> {
         const SQL: &str = "SELECT id, organisation_id, user_id, name, created_at, expires_at,
                 last_used_at, revoked_at
-            FROM tokens WHERE organisation_id = $1 AND revoked_at IS NULL
-            ORDER BY id LIMIT $2";
+            FROM tokens WHERE organisation_id = $1 AND revoked_at IS NULL AND id > $2
+            ORDER BY id LIMIT $3";
         let mut reader = Reader::acquire(&self.database).await?;
         let rows: Vec<TokenRow> = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
             .bind(organisation.to_string())
+            .bind(after.map_or(String::new(), |id| id.to_string()))
             .bind(limits::page(limit))
             .fetch_all(c)
             .await)?;

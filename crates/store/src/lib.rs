@@ -29,12 +29,14 @@
 #![forbid(unsafe_code)]
 
 pub mod accounts;
+pub mod actions;
 pub mod audit;
 pub mod channels;
 mod columns;
 mod connection;
 mod dialect;
 mod error;
+pub mod evidence;
 pub mod faults;
 mod fence;
 pub mod frames;
@@ -53,6 +55,7 @@ pub mod prompts;
 pub mod sandboxes;
 pub mod secrets;
 pub mod sessions;
+pub mod setups;
 pub mod shares;
 pub mod snapshots;
 mod state;

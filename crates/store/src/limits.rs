@@ -35,6 +35,11 @@ pub const ADDRESS: usize = 2048;
 pub const SHARES: u64 = 100;
 /// Tokens of one request, and its cost: more is not believed.
 pub const TOKENS: u64 = 1 << 40;
+/// Actions of one session, and those of them that wait for a person.
+pub const ACTIONS: u64 = 1000;
+pub const PENDING_ACTIONS: u64 = 20;
+/// What an action is given, and what comes of it.
+pub const ACTION: usize = 16 << 10;
 /// Phases of one start, and status events looked at for them.
 pub const PHASES: u32 = 64;
 /// What a listing searches for.

@@ -3,7 +3,7 @@
 use model::{Id, Organisation, Timestamp, User};
 
 use crate::accounts::{Role, UserRecord};
-use crate::columns::{id, time};
+use crate::columns::{count, id, time};
 use crate::connection::{changed, on};
 use crate::limits;
 use crate::tx::Reader;
@@ -49,6 +49,30 @@ impl Tx {
         self.set_role(organisation.id, owner.id, Role::Owner, at)
             .await?;
         Ok(true)
+    }
+
+    /// Whoever changes who belongs to it does it alone, until the transaction ends.
+    pub async fn hold_organisation(&mut self, organisation: Id<Organisation>) -> Result<()> {
+        const SQL: &str = "UPDATE organisations SET name = name WHERE id = $1";
+        match changed!(&mut self.connection(), SQL, [organisation.to_string()])? {
+            0 => Err(Error::NotFound("organisation")),
+            _ => Ok(()),
+        }
+    }
+
+    pub async fn count_members(
+        &mut self,
+        organisation: Id<Organisation>,
+        role: Option<Role>,
+    ) -> Result<u64> {
+        const SQL: &str = "SELECT count(*) FROM memberships
+            WHERE organisation_id = $1 AND ($2 = '' OR role = $2)";
+        let members: i64 = on!(&mut self.connection(), c => sqlx::query_scalar(SQL)
+            .bind(organisation.to_string())
+            .bind(role.map_or("", Role::as_str))
+            .fetch_one(c)
+            .await)?;
+        count(members)
     }
 
     pub async fn remove_member(

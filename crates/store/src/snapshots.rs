@@ -87,7 +87,6 @@ impl Tx {
         }
     }
 
-    /// It is gone from its provider; its receipt stays.
     /// A session that is not stopped goes on from it: its own, or a fork.
     pub async fn snapshot_is_needed(&mut self, snapshot: &str) -> Result<bool> {
         const SQL: &str = "SELECT count(*) FROM sessions
@@ -99,6 +98,7 @@ impl Tx {
         Ok(needed > 0)
     }
 
+    /// It is gone from its provider; its receipt stays.
     pub async fn snapshot_was_removed(&mut self, snapshot: &str, at: Timestamp) -> Result<()> {
         const SQL: &str =
             "UPDATE snapshots SET removed_at = coalesce(removed_at, $2) WHERE id = $1";
@@ -171,15 +171,53 @@ impl Store {
     pub async fn session_snapshots(
         &self,
         session: Id<Session>,
+        before: Option<&Before>,
         limit: u32,
     ) -> Result<Vec<Snapshot>> {
         let sql = select!(
             "WHERE session_id = $1 AND removed_at IS NULL
-             ORDER BY created_at DESC, id DESC LIMIT $2"
+                AND ($2 = '' OR created_at < $3 OR (created_at = $3 AND id < $2))
+             ORDER BY created_at DESC, id DESC LIMIT $4"
         );
         let mut reader = Reader::acquire(&self.database).await?;
         let rows: Vec<Row> = on!(&mut reader.connection(), c => sqlx::query_as(sql)
             .bind(session.to_string())
+            .bind(before.map_or("", |before| &*before.id))
+            .bind(before.map_or(0, |before| millis(before.at)))
+            .bind(limits::page(limit))
+            .fetch_all(c)
+            .await)?;
+        rows.into_iter().map(Row::into_snapshot).collect()
+    }
+}
+
+/// Where a listing goes on: after the snapshot with this id, taken then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Before {
+    pub at: Timestamp,
+    pub id: String,
+}
+
+impl Store {
+    /// Of all sessions of an organisation, and its own; those that are still there, the newest first.
+    pub async fn organisation_snapshots(
+        &self,
+        organisation: Id<Organisation>,
+        before: Option<&Before>,
+        limit: u32,
+    ) -> Result<Vec<Snapshot>> {
+        let sql = select!(
+            "WHERE removed_at IS NULL
+                AND (organisation_id = $1
+                    OR session_id IN (SELECT id FROM sessions WHERE organisation_id = $1))
+                AND ($2 = '' OR created_at < $3 OR (created_at = $3 AND id < $2))
+             ORDER BY created_at DESC, id DESC LIMIT $4"
+        );
+        let mut reader = Reader::acquire(&self.database).await?;
+        let rows: Vec<Row> = on!(&mut reader.connection(), c => sqlx::query_as(sql)
+            .bind(organisation.to_string())
+            .bind(before.map_or("", |before| &*before.id))
+            .bind(before.map_or(0, |before| millis(before.at)))
             .bind(limits::page(limit))
             .fetch_all(c)
             .await)?;

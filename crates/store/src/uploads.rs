@@ -4,7 +4,7 @@ use model::{Id, Organisation, Timestamp, Upload, User};
 use sqlx::FromRow;
 
 use crate::columns::{count, id, maybe_id, millis, number, time};
-use crate::connection::{changed, on};
+use crate::connection::{Connection, changed, on};
 use crate::limits::{self, within};
 use crate::tx::Reader;
 use crate::{Result, Store, Tx};
@@ -61,6 +61,11 @@ impl Tx {
         Ok(())
     }
 
+    /// Bytes of an organisation's files, as this transaction finds them.
+    pub async fn uploaded_bytes(&mut self, organisation: Id<Organisation>) -> Result<u64> {
+        bytes_of(&mut self.connection(), organisation).await
+    }
+
     /// Whether it was there. Its file goes first, or nobody would know of it.
     pub async fn remove_upload(&mut self, upload: Id<Upload>) -> Result<bool> {
         const SQL: &str = "DELETE FROM uploads WHERE id = $1";
@@ -102,15 +107,30 @@ impl Store {
 
     /// Bytes of an organisation's files, for its limit.
     pub async fn uploaded_bytes(&self, organisation: Id<Organisation>) -> Result<u64> {
-        const SQL: &str = "SELECT CAST(coalesce(sum(size), 0) AS BIGINT) FROM uploads
-            WHERE organisation_id = $1";
         let mut reader = Reader::acquire(&self.database).await?;
-        let bytes: i64 = on!(&mut reader.connection(), c => sqlx::query_scalar(SQL)
-            .bind(organisation.to_string())
+        bytes_of(&mut reader.connection(), organisation).await
+    }
+
+    /// Whether anybody knows of it.
+    pub async fn has_upload(&self, upload: Id<Upload>) -> Result<bool> {
+        const SQL: &str = "SELECT count(*) FROM uploads WHERE id = $1";
+        let mut reader = Reader::acquire(&self.database).await?;
+        let there: i64 = on!(&mut reader.connection(), c => sqlx::query_scalar(SQL)
+            .bind(upload.to_string())
             .fetch_one(c)
             .await)?;
-        count(bytes)
+        Ok(there > 0)
     }
+}
+
+async fn bytes_of(connection: &mut Connection<'_>, organisation: Id<Organisation>) -> Result<u64> {
+    const SQL: &str = "SELECT CAST(coalesce(sum(size), 0) AS BIGINT) FROM uploads
+        WHERE organisation_id = $1";
+    let bytes: i64 = on!(connection, c => sqlx::query_scalar(SQL)
+        .bind(organisation.to_string())
+        .fetch_one(c)
+        .await)?;
+    count(bytes)
 }
 
 #[derive(FromRow)]

@@ -2,7 +2,6 @@ use std::io::{self, IsTerminal as _, Read as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use client::Paging;
 use model::{Clock as _, SystemClock};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use serde_json::json;
@@ -29,6 +28,8 @@ pub(crate) enum Command {
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
     },
+    /// Seal all secrets with a new key; while the server is down
+    Rotate,
 }
 
 #[derive(Debug, clap::Args)]
@@ -63,6 +64,21 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
     match command {
         Command::Ls => list(app).await?,
         Command::Set(arguments) => set(app, arguments).await?,
+        Command::Rotate => {
+            let done = super::serve::rotate_keys().await?;
+            let told = json!({
+                "resealed": done.resealed,
+                "changed": done.changed,
+                "damaged": done.damaged,
+            });
+            app.output.result(&told, || {
+                let damaged = match done.damaged {
+                    0 => String::new(),
+                    damaged => format!("; {damaged} do not open, and stay as they are"),
+                };
+                format!("{} secrets have a new key{damaged}", done.resealed)
+            })?;
+        }
         Command::Rm { ids } => {
             let client = remote::connect()?;
             return super::session::each(app, "removed", &ids, async |id| {
@@ -78,7 +94,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
 }
 
 async fn list(app: &App) -> Result<(), CommandError> {
-    let secrets = remote::connect()?.secrets(&Paging::default()).await?.items;
+    let secrets = remote::connect()?.all_secrets().await?;
     app.output.result(&json!({ "secrets": secrets }), || {
         let now = SystemClock.now();
         let row = |secret: &SecretInfo| {
@@ -125,6 +141,7 @@ fn of(scope: &SecretScope) -> String {
         SecretScope::Session(id) => id.clone(),
         SecretScope::Model(provider) => format!("model {provider}"),
         SecretScope::Git(host) => format!("git {host}"),
+        SecretScope::Unknown => "something newer than this program".to_owned(),
     }
 }
 

@@ -1,6 +1,5 @@
 use std::process::ExitCode;
 
-use client::Paging;
 use model::{Clock as _, SystemClock};
 use serde_json::json;
 use wire::v1::{NewToken, Token};
@@ -62,7 +61,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
 }
 
 async fn list(app: &App) -> Result<(), CommandError> {
-    let tokens = remote::connect()?.tokens(&Paging::default()).await?.items;
+    let tokens = remote::connect()?.all_tokens().await?;
     app.output.result(&json!({ "tokens": tokens }), || {
         let now = SystemClock.now();
         let row = |token: &Token| {

@@ -105,6 +105,13 @@ impl Server {
                 "write preview.example, without a port",
             ));
         }
+        let mut names = std::iter::once(&authority).chain(&server.hosts);
+        if !names.all(|host| ::server::is_apart(host, &preview.domain)) {
+            return Err(bad(
+                "preview.domain",
+                "the server itself is below it: write a name of its own, as in preview.example",
+            ));
+        }
         let mut hosts = server.hosts;
         hosts.push(listen.to_string());
         hosts.push(format!("localhost:{}", listen.port()));

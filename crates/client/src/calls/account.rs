@@ -6,7 +6,7 @@ use wire::v1::{
     SecretInfo, Token, TokenMade,
 };
 
-use super::{Paging, V1};
+use super::{Paging, V1, all};
 use crate::{Client, ClientError};
 
 impl Client {
@@ -34,6 +34,11 @@ impl Client {
         paging.of(call).answer().await
     }
 
+    /// All of them, page by page.
+    pub async fn all_tokens(&self) -> Result<Vec<Token>, ClientError> {
+        all(async |paging: &Paging| self.tokens(paging).await).await
+    }
+
     /// The token is in this answer, and in no other.
     pub async fn create_token(&self, new: &NewToken) -> Result<TokenMade, ClientError> {
         self.call(Method::POST, &[V1, "tokens"])
@@ -49,6 +54,11 @@ impl Client {
     pub async fn secrets(&self, paging: &Paging) -> Result<Page<SecretInfo>, ClientError> {
         let call = self.call(Method::GET, &[V1, "secrets"]);
         paging.of(call).answer().await
+    }
+
+    /// All of them, page by page.
+    pub async fn all_secrets(&self) -> Result<Vec<SecretInfo>, ClientError> {
+        all(async |paging: &Paging| self.secrets(paging).await).await
     }
 
     /// One of the same name and scope is replaced.

@@ -4,11 +4,8 @@ use wire::v1::{
     SessionWithReceipt, SnapshotInfo, Status,
 };
 
-use super::{Paging, SESSIONS, V1};
+use super::{MOST_PAGES, Paging, SESSIONS, V1};
 use crate::{Client, ClientError};
-
-/// More pages than any list has: a server that always has another one is wrong.
-const MOST_PAGES: usize = 1000;
 
 /// Which sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -193,5 +190,6 @@ fn word(status: Status) -> &'static str {
         Status::Paused => "paused",
         Status::Suspended => "suspended",
         Status::Stopped => "stopped",
+        Status::Unknown => "unknown",
     }
 }

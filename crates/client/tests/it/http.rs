@@ -156,3 +156,34 @@ async fn files_go_both_ways() {
     );
     assert_eq!(&asked[0].body[..], b"\0\xff");
 }
+
+#[tokio::test]
+async fn a_newer_server_is_understood_as_far_as_it_goes() {
+    let mut newer = a_session();
+    for word in ["status", "client_status", "type"] {
+        newer[word] = json!("dreaming");
+    }
+    newer["mood"] = json!({ "colour": "blue" });
+    let server = Answers::default().then_json(200, &newer).run().await;
+    let session = server.client().session("ses_1").await.unwrap();
+    assert_eq!(session.status, wire::v1::Status::Unknown);
+    assert_eq!(session.client_status, wire::v1::ClientStatus::Unknown);
+    assert_eq!(session.title, "t");
+}
+
+#[tokio::test]
+async fn a_list_is_read_to_its_end() {
+    let token = |id: &str| json!({ "id": id, "name": "t", "service": false, "created_at": "x" });
+    let answers = Answers::default()
+        .then_json(
+            200,
+            &json!({ "items": [token("tok_1")], "next_cursor": "tok_1" }),
+        )
+        .then_json(200, &json!({ "items": [token("tok_2")] }));
+    let server = answers.run().await;
+    let tokens = server.client().all_tokens().await.unwrap();
+    let ids: Vec<&str> = tokens.iter().map(|token| &*token.id).collect();
+    assert_eq!(ids, ["tok_1", "tok_2"]);
+    let lines: Vec<String> = answers.asked().into_iter().map(|one| one.line).collect();
+    assert_eq!(lines, ["GET /v1/tokens", "GET /v1/tokens?cursor=tok_1"]);
+}

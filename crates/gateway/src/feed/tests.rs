@@ -27,7 +27,10 @@ fn whoever_joins_gets_what_follows_and_nothing_before() {
     let mut out = VecDeque::new();
     let given = feed.give(joined.next, &mut out);
     assert_eq!(given, Given::Upto(joined.next + 1, Some(5)));
-    assert_eq!(frames(&out), [r#"{"seq":5,"type":"title","title":"b"}"#]);
+    assert_eq!(
+        frames(&out),
+        [r#"{"seq":5,"at":"1970-01-01T00:00:00Z","type":"title","title":"b"}"#]
+    );
 }
 
 #[test]

@@ -164,17 +164,17 @@ impl Visit {
         }
         // What a browser would send to it inside; servers refuse names that they do not know.
         let inner = HeaderValue::try_from(format!("localhost:{}", way.port));
-        let inner = inner.map_err(|_| InsideError::Body)?;
+        let inner = inner.map_err(|_| InsideError::Path)?;
         // A page that asks its own server is of the same origin inside, too.
         let is_own = parts.headers.contains_key(header::ORIGIN);
         if is_own && !headers::is_foreign(&parts.headers) {
             let origin = HeaderValue::try_from(format!("http://localhost:{}", way.port));
-            let origin = origin.map_err(|_| InsideError::Body)?;
+            let origin = origin.map_err(|_| InsideError::Path)?;
             parts.headers.insert(header::ORIGIN, origin);
         }
         parts.headers.insert(header::HOST, inner);
         let path = parts.uri.path_and_query().cloned();
-        let path = path.ok_or(InsideError::Body)?;
+        let path = path.ok_or(InsideError::Path)?;
         let mut request = Request::new(body);
         *request.method_mut() = parts.method;
         *request.uri_mut() = Uri::from(path);
@@ -246,7 +246,7 @@ impl Visit {
             InsideError::Dial { port, .. } if !way.is_ours => {
                 let within = std::time::Duration::from_secs(5);
                 let open = inside.ask(Method::GET, "/api/ports", None, within).await;
-                let open = open.unwrap_or_default();
+                let open: serde_json::Value = open.unwrap_or_default();
                 let open: Vec<u16> = open["ports"]
                     .as_array()
                     .into_iter()

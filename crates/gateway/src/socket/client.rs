@@ -14,10 +14,10 @@ use super::hear::{Foul, Heard, Hearing};
 use super::out::Out;
 use super::pace::Pace;
 use super::words::{about, error, is_slow, named};
-use crate::Settings;
-use crate::deeds::{Deeds, Refusal, is_looking};
+use crate::deeds::{Deeds, is_looking};
 use crate::direct::Direct;
 use crate::replay::{Over, Replay};
+use crate::{Leave, Refusal, Settings};
 
 /// The service restarts: come again.
 const RESTART: u16 = 1012;
@@ -38,6 +38,7 @@ const UNTAKEN: usize = 128;
 pub(super) struct Client {
     replay: Replay,
     deeds: Deeds,
+    leave: Leave,
     /// Where the feed may write by itself.
     direct: Option<Arc<Direct>>,
     settings: Settings,
@@ -70,6 +71,15 @@ enum News {
     Done(Done),
     Tick,
     Stopped,
+    /// Whoever it is may not be here any more.
+    Left,
+}
+
+fn unfit(why: &str) -> Refusal {
+    Refusal {
+        code: "bad-frame",
+        ..Refusal::invalid(why)
+    }
 }
 
 async fn woken(parked: Option<&Arc<Direct>>) {
@@ -115,6 +125,7 @@ impl Client {
     pub(super) fn new(
         replay: Replay,
         deeds: Deeds,
+        leave: Leave,
         read: &[u8],
         direct: Option<Arc<Direct>>,
     ) -> Self {
@@ -123,6 +134,7 @@ impl Client {
         Self {
             replay,
             deeds,
+            leave,
             direct,
             hearing: Hearing::new(read, settings.frame),
             pace: Pace::new(settings.burst, settings.each_second, now),
@@ -164,7 +176,8 @@ impl Client {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        let stop = self.deeds.shared.stop.clone();
+        let (stop, leave) = (self.deeds.shared.stop.clone(), Arc::clone(&self.leave));
+        let mut left = std::pin::pin!(leave.cancelled());
         let mut stopped = std::pin::pin!(stop.cancelled());
         let mut tick = std::pin::pin!(sleep_until(Instant::now() + self.settings.ping));
         let mut batches = VecDeque::new();
@@ -188,6 +201,7 @@ impl Client {
                 Some(done) = self.doing.next(), if !self.doing.is_empty() => News::Done(done),
                 () = &mut tick => News::Tick,
                 () = &mut stopped => News::Stopped,
+                () = &mut left => News::Left,
             };
             // What the feed has begun to write comes before anything of ours.
             if let Some(direct) = parked {
@@ -223,6 +237,9 @@ impl Client {
                     self.check(now)?;
                 }
                 News::Stopped => return Err(End::Close(RESTART, "the server restarts")),
+                News::Left => {
+                    return Err(End::Close(POLICY, "not let in any more: sign in again"));
+                }
             }
         }
     }
@@ -251,7 +268,7 @@ impl Client {
         {
             match heard {
                 Heard::Text(text) => self.text(&text)?,
-                Heard::Binary => self.bad(&Refusal::new("bad-frame", "a frame is text"), None)?,
+                Heard::Binary => self.bad(&unfit("a frame is text"), None)?,
                 Heard::Ping(payload) => self.out.pong(&payload),
                 Heard::Pong => {}
                 Heard::Close(code) => {
@@ -265,7 +282,10 @@ impl Client {
 
     fn text(&mut self, text: &[u8]) -> Result<(), End> {
         if !self.pace.allows(Instant::now()) {
-            let refusal = Refusal::new("rate-limited", "too many frames: wait a moment");
+            let refusal = Refusal {
+                code: "rate-limited",
+                ..Refusal::throttled(1, "too many frames: wait a moment")
+            };
             return self.bad(&refusal, None);
         }
         let frame: FromClient = match serde_json::from_slice(text) {
@@ -274,7 +294,7 @@ impl Client {
                 let said: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
                 let message = error.to_string();
                 let message = &message[..message.floor_char_boundary(300)];
-                return self.bad(&Refusal::new("bad-frame", message), Some(&said));
+                return self.bad(&unfit(message), Some(&said));
             }
         };
         if frame == FromClient::Ping {
@@ -283,12 +303,12 @@ impl Client {
         }
         if !self.deeds.caller.may_act() && !is_looking(&frame) {
             let said = serde_json::from_slice(text).unwrap_or(Value::Null);
-            let refusal = Refusal::new("forbidden", "a viewer may only look");
+            let refusal = Refusal::forbidden("a viewer may only look");
             return self.bad(&refusal, Some(&said));
         }
         if is_slow(&frame) {
             if self.doing.len() >= DEEDS {
-                let refusal = Refusal::new("busy", "too much is under way: wait for it");
+                let refusal = Refusal::conflict("busy", "too much is under way: wait for it");
                 self.out.say(&error(&refusal, &about(&frame)));
                 return Ok(());
             }

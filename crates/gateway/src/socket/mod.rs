@@ -21,11 +21,13 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use self::client::Client;
-use crate::answer::{self, Body, full, problem};
+use crate::answer::{Body, full, problem};
 use crate::deeds::Deeds;
 use crate::direct::{Closing, Direct, Plain};
 use crate::fanout::Seat;
-use crate::{Gateway, Watched, join};
+use crate::{Gateway, Refusal, Watched, join};
+
+pub(crate) use self::words::about;
 
 /// For the connection to become a socket.
 const UPGRADE: Duration = Duration::from_secs(10);
@@ -34,16 +36,19 @@ impl Gateway {
     /// Answers the handshake of a client that was let in, and serves its socket.
     pub async fn socket<B>(&self, request: &mut Request<B>, watched: Watched) -> Response<Body> {
         if !join::is_handshake(request.headers()) {
-            let message = "this address speaks WebSocket, version 13";
-            return problem(StatusCode::UPGRADE_REQUIRED, "upgrade-required", message);
+            return problem(&join::not_a_socket());
         }
         if self.0.stop.is_cancelled() {
             let message = "the server is shutting down: come again";
-            return problem(StatusCode::SERVICE_UNAVAILABLE, "shutting-down", message);
+            return problem(&Refusal::later("shutting-down", message));
         }
+        let place = match self.place() {
+            Ok(place) => place,
+            Err(refusal) => return problem(&refusal),
+        };
         let seat = match self.take_seat(watched.session, &watched.caller).await {
             Ok(seat) => seat,
-            Err(error) => return answer::of_hub(&error),
+            Err(error) => return problem(&error.into()),
         };
         let mut response = Response::new(full(Bytes::new()));
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -54,6 +59,7 @@ impl Gateway {
         let upgrade = hyper::upgrade::on(request);
         let gateway = self.clone();
         self.0.tasks.spawn(async move {
+            let _place = place;
             let Ok(Ok(upgraded)) = timeout(UPGRADE, upgrade).await else {
                 return;
             };
@@ -108,6 +114,6 @@ impl Gateway {
             session: watched.session,
             caller: watched.caller.clone(),
         };
-        Client::new(replay, deeds, read, direct)
+        Client::new(replay, deeds, Arc::clone(&watched.leave), read, direct)
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wire::v1::FromClient;
 
-use crate::deeds::Refusal;
+use crate::Refusal;
 
 /// What takes a while, and may be overtaken.
 pub(super) fn is_slow(frame: &FromClient) -> bool {
@@ -20,7 +20,7 @@ pub(super) fn is_slow(frame: &FromClient) -> bool {
     )
 }
 
-pub(super) fn about(frame: &FromClient) -> Value {
+pub(crate) fn about(frame: &FromClient) -> Value {
     named(&serde_json::to_value(frame).unwrap_or_default())
 }
 

@@ -7,7 +7,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use nacre_gateway::{Settings, Watched};
+use nacre_gateway::{Audited, Settings, Watched};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use wire::v1::Role;
@@ -360,4 +360,49 @@ async fn nobody_is_left_when_everybody_went() {
         async move { is_over }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_who_is_not_let_in_any_more_is_told_to_leave() {
+    let mut world = World::new().await;
+    let session = world.running().await.session();
+    let watched = watched(session, None);
+    let leave = std::sync::Arc::clone(&watched.leave);
+    let mut client = Client::over(world.wire(watched, 64 << 10).await).await;
+    client.hear_type("init").await;
+    leave.cancel();
+    while client.hear().await.is_some() {}
+    assert_eq!(client.closed, Some(1008));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_over_a_socket_is_written_down_with_who_said_it() {
+    let mut world = World::new().await;
+    let session = world.running().await.session();
+    let mut watched = watched(session, None);
+    watched.caller.audited = Some(Audited {
+        organisation: world.organisation,
+        actor: "usr_ada".to_owned(),
+    });
+    let mut client = Client::over(world.wire(watched, 64 << 10).await).await;
+    client
+        .say(json!({ "type": "prompt", "id": "p", "content": "say one" }))
+        .await;
+    client.hear_type("message.done").await;
+    client.say(json!({ "type": "get_status" })).await;
+    client
+        .say(json!({ "type": "save_snapshot", "message": "before lunch" }))
+        .await;
+    let taken = client.hear_type("snapshot_result").await;
+    let lines = world.store.session_audit_lines(session, None, 10).await;
+    let lines: Vec<(String, String)> = lines
+        .unwrap()
+        .into_iter()
+        .map(|line| (line.action, line.actor))
+        .collect();
+    let ada = |action: &str| (action.to_owned(), "usr_ada".to_owned());
+    assert_eq!(lines, [ada("session.save_snapshot"), ada("session.prompt")]);
+    let snapshot = taken["snapshot"].as_str().unwrap();
+    let snapshot = world.store.find_snapshot(snapshot).await.unwrap().unwrap();
+    assert_eq!(snapshot.message.as_deref(), Some("before lunch"));
 }

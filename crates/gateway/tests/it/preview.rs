@@ -13,7 +13,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::session::PauseReason;
 use nacre_gateway::preview::Target;
-use nacre_gateway::{Caller, Settings, Terminal};
+use nacre_gateway::{Leave, Settings, Terminal, Visit};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use wire::v1::Role;
@@ -327,9 +327,9 @@ async fn a_terminal_is_joined_with_the_one_in_the_sandbox() {
         let service = service_fn(move |mut request: Request<Incoming>| {
             let gateway = gateway.clone();
             async move {
-                let ada: Caller = caller("ada", Role::Member);
+                let ada = visit(session, Role::Member);
                 let asked = Terminal::default();
-                let answered = gateway.terminal(&mut request, session, &ada, &asked);
+                let answered = gateway.terminal(&mut request, &ada, &asked);
                 Ok::<_, Infallible>(answered.await)
             }
         });
@@ -349,15 +349,23 @@ async fn a_terminal_is_joined_with_the_one_in_the_sandbox() {
     assert_eq!(heard.into_data(), &b"ls\r"[..]);
 }
 
+fn visit(session: model::Id<model::Session>, role: Role) -> Visit {
+    Visit {
+        session,
+        caller: caller("ada", role),
+        leave: Leave::default(),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_viewer_has_no_keyboard() {
     let world = World::new().await;
     let session = world.running().await.session();
     let mut request = Request::new(nothing());
-    let eve = caller("eve", Role::Viewer);
+    let eve = visit(session, Role::Viewer);
     let answered = world
         .gateway
-        .terminal(&mut request, session, &eve, &Terminal::default())
+        .terminal(&mut request, &eve, &Terminal::default())
         .await;
     assert_eq!(answered.status(), StatusCode::FORBIDDEN);
 }

@@ -306,3 +306,42 @@ async fn a_hub_that_comes_anew_is_heard_without_gap() {
     let expected: Vec<u64> = (1..).take(numbers.len()).collect();
     assert_eq!(numbers, expected);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_sees_what_waits_and_when_things_happened() {
+    let mut world = World::new().await;
+    let session = world.running().await.session();
+    let mut first = Client::connect(&mut world, session, None).await;
+    for (id, content) in [("p1", "wait 100000"), ("p2", "say two")] {
+        first
+            .say(json!({ "type": "prompt", "id": id, "content": content }))
+            .await;
+    }
+    let queued = async |client: &mut Client| loop {
+        let prompt = client.hear_type("prompt").await;
+        if prompt["id"] == "p2" && prompt["status"] == "queued" {
+            return prompt;
+        }
+    };
+    let told = queued(&mut first).await;
+    let at: model::Timestamp = told["at"].as_str().unwrap().parse().unwrap();
+    let log = world.store.events_after(session, 0, 100).await.unwrap();
+    let store::Replay::Events { events, .. } = log else {
+        panic!("the log is whole");
+    };
+    let logged = events
+        .iter()
+        .find(|event| Some(event.seq) == told["seq"].as_u64());
+    assert_eq!(logged.unwrap().at, at);
+    let mut second = Client::connect(&mut world, session, None).await;
+    let init = second.hear_type("init").await;
+    let waits: Vec<&str> = init["prompts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|prompt| prompt["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(waits, ["p1", "p2"], "{init}");
+    assert_eq!(init["prompts"][1]["status"], "queued");
+    assert_eq!(init["prompts"][1]["content"], "say two");
+}

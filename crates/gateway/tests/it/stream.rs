@@ -89,3 +89,20 @@ async fn a_browser_that_comes_again_goes_on_where_it_was() {
     let events = read(response.into_body(), is_finished).await;
     assert_eq!(events[0].0, Some(3));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_so_many_are_connected_at_a_time() {
+    let world = World::with(nacre_gateway::Settings {
+        sockets: 1,
+        ..nacre_gateway::Settings::usual()
+    })
+    .await;
+    let session = world.running().await.session();
+    let nothing = HeaderMap::new();
+    let connect = || world.gateway.events(&nothing, watched(session, None));
+    let first = connect().await;
+    assert_eq!(first.status(), 200);
+    assert_eq!(connect().await.status(), 503);
+    drop(first);
+    assert_eq!(connect().await.status(), 200);
+}

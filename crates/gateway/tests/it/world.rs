@@ -5,7 +5,7 @@ use camino_tempfile::Utf8TempDir;
 use model::session::Lifecycle;
 use model::{Clock as _, Id, Organisation, Session, SystemClock};
 use nacre_gateway::preview::Site;
-use nacre_gateway::{Caller, Gateway, Makings, Settings, Watched};
+use nacre_gateway::{Caller, Gateway, Leave, Makings, Settings, Watched};
 use provider::fake::Fake;
 use sessions::{Handle, Sessions};
 use store::sessions::{Channel, NewSession, Type};
@@ -22,7 +22,7 @@ pub(crate) struct World {
     pub(crate) fake: Fake,
     pub(crate) sessions: Sessions,
     pub(crate) gateway: Gateway,
-    organisation: Id<Organisation>,
+    pub(crate) organisation: Id<Organisation>,
     /// Clients so far.
     pub(crate) connected: usize,
     /// What the world does beside the test.
@@ -43,6 +43,7 @@ pub(crate) fn caller(name: &str, role: Role) -> Caller {
         name: name.to_owned(),
         email: None,
         role,
+        audited: None,
     }
 }
 
@@ -214,6 +215,7 @@ pub(crate) fn watched(session: Id<Session>, since: Option<u64>) -> Watched {
         caller: caller("ada", Role::Member),
         since,
         resume: false,
+        leave: Leave::default(),
     }
 }
 

@@ -181,7 +181,7 @@ impl Storm {
             ..Default::default()
         };
         for record in self.store.list_sessions(self.organisation, listing).await? {
-            for snapshot in self.store.session_snapshots(record.id, 1000).await? {
+            for snapshot in self.store.session_snapshots(record.id, None, 1000).await? {
                 if let Ok(id) = snapshot.id.parse() {
                     provider.delete_snapshot(&id).await?;
                 }

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use sessions::Handle;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use wire::link::{
-    Asked, Call, ErrorFrame, Failed, ReadUpload, RequestEnvVariables, SaveSnapshot, SavedSnapshot,
-    UploadPiece,
+    ActionsCall, Asked, Call, ErrorFrame, Failed, ReadUpload, RequestEnvVariables, SaveEnvFiles,
+    SaveServiceCommands, SaveSnapshot, SavedSnapshot, UploadPiece, Verify,
 };
 
-use super::Outside;
+use super::{Outside, evidence, setup};
+use crate::actions::Actions;
 
 /// Of an upload, in one answer: a frame stays short.
 const PIECE: u64 = 256 << 10;
@@ -22,7 +23,12 @@ pub(super) async fn answer(
     asked: Asked,
 ) -> Result<Value, Failed> {
     match &*asked.kind {
-        SaveSnapshot::KIND => save_snapshot(outside, &session).await,
+        SaveSnapshot::KIND => save_snapshot(outside, &session, read(&asked)?).await,
+        Verify::KIND => evidence::verify(outside, &session, &asked).await,
+        SaveServiceCommands::KIND | SaveEnvFiles::KIND => {
+            setup::save(outside, &session, &asked).await
+        }
+        ActionsCall::KIND => actions(outside, &session, &asked).await,
         ReadUpload::KIND => read_upload(outside, &session, read(&asked)?).await,
         RequestEnvVariables::KIND => request_env(&session, &asked).await,
         _ => Err(failed(
@@ -32,13 +38,30 @@ pub(super) async fn answer(
     }
 }
 
-async fn save_snapshot(outside: &Outside, session: &Handle) -> Result<Value, Failed> {
+async fn actions(outside: &Outside, session: &Handle, asked: &Asked) -> Result<Value, Failed> {
+    let actions = Actions {
+        store: &outside.store,
+        clock: &*outside.clock,
+        session,
+    };
+    let answer = actions.answer(&asked.id, read(asked)?).await;
+    written(&answer.map_err(|problem| failed("refused", problem.words()))?)
+}
+
+async fn save_snapshot(
+    outside: &Outside,
+    session: &Handle,
+    wanted: SaveSnapshot,
+) -> Result<Value, Failed> {
     // What an agent asks for over and over would fill the disk.
     if !outside.pace.may(session.session(), outside.clock.now()) {
         let message = "a snapshot was saved less than a minute ago: wait";
         return Err(failed("refused", message));
     }
-    let taken = session.snapshot().await;
+    let taken = match wanted.message.filter(|message| !message.trim().is_empty()) {
+        Some(message) => session.snapshot_called(&message).await,
+        None => session.snapshot().await,
+    };
     let taken = taken.map_err(|error| failed("refused", &error.to_string()))?;
     written(&SavedSnapshot {
         snapshot_id: taken.to_string(),
@@ -90,18 +113,26 @@ async fn read_upload(
     })
 }
 
-fn read<C: Call>(asked: &Asked) -> Result<C, Failed> {
+pub(super) fn read<C: Call>(asked: &Asked) -> Result<C, Failed> {
     serde_json::from_value(asked.payload.clone())
         .map_err(|error| failed("bad_request", &error.to_string()))
 }
 
-fn written(answer: &impl serde::Serialize) -> Result<Value, Failed> {
+pub(super) fn written(answer: &impl serde::Serialize) -> Result<Value, Failed> {
     serde_json::to_value(answer).map_err(|error| failed("internal", &error.to_string()))
 }
 
-fn failed(code: &str, message: &str) -> Failed {
+pub(super) fn failed(code: &str, message: &str) -> Failed {
     Failed {
         code: code.to_owned(),
         message: message.chars().take(500).collect(),
     }
+}
+
+pub(super) fn unavailable(error: &store::Error) -> Failed {
+    tracing::error!(%error, "a tool's wish cannot be looked up or written");
+    failed(
+        "unavailable",
+        "the server's database does not answer: try again",
+    )
 }

@@ -9,7 +9,7 @@ use gateway::Inside;
 use hyper::Method;
 use model::session::Place;
 use model::{Audit, Id};
-use serde_json::json;
+use serde_json::{Value, json};
 use sessions::{Handle, Spec};
 
 use super::Outside;
@@ -57,12 +57,12 @@ pub(super) async fn secrets(
     };
     let inside = Inside::new(Arc::clone(provider), place);
     let body = json!({ "values": values });
-    let given = inside.ask(Method::POST, "/api/env/values", Some(&body), PATIENCE);
-    given.await.map_err(|error| told(&error))?;
     let noted = async {
         let mut tx = store.begin().await?;
         tx.record(&line).await?;
         tx.commit().await
     };
-    noted.await.map_err(|error| told(&error))
+    noted.await.map_err(|error| told(&error))?;
+    let given = inside.ask::<Value>(Method::POST, "/api/env/values", Some(&body), PATIENCE);
+    given.await.map(drop).map_err(|error| told(&error))
 }

@@ -2,7 +2,7 @@
 
 use utoipa::openapi::path::PathItem;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response, ResponseBuilder, Schema};
 use wire::v1;
 
 #[derive(utoipa::OpenApi)]
@@ -47,6 +47,35 @@ pub(super) fn add_problems(openapi: &mut OpenApi) {
                 responses.insert(range.to_owned(), RefOr::T(problem(words)));
             }
         }
+    }
+}
+
+/// Words that only readers have, for what is newer than they are: no server says them.
+pub(super) fn hide_unknown(openapi: &mut OpenApi) {
+    let schemas = openapi.components.iter_mut();
+    for schema in schemas.flat_map(|components| components.schemas.values_mut()) {
+        let RefOr::T(schema) = schema else { continue };
+        match schema {
+            Schema::Object(object) => {
+                if let Some(words) = &mut object.enum_values {
+                    words.retain(|word| word != UNKNOWN);
+                }
+            }
+            Schema::OneOf(several) => several.items.retain(|one| !is_unknown(one)),
+            _ => {}
+        }
+    }
+}
+
+const UNKNOWN: &str = "unknown";
+
+fn is_unknown(one: &RefOr<Schema>) -> bool {
+    match one {
+        RefOr::T(Schema::Object(object)) => {
+            let words = object.enum_values.as_deref();
+            words.is_some_and(|words| matches!(words, [word] if word == UNKNOWN))
+        }
+        _ => false,
     }
 }
 

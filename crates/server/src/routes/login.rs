@@ -14,7 +14,7 @@ use wire::keys::user;
 use wire::v1;
 
 use crate::app::App;
-use crate::auth::{Caller, by_cookie};
+use crate::auth::{Caller, Peer, by_cookie};
 use crate::cookie;
 use crate::extract::Json;
 use crate::problem::{Answer, Problem};
@@ -38,6 +38,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     responses((status = 200, body = v1::Login)))]
 async fn sign_in(
     State(app): State<App>,
+    Peer(peer): Peer,
     headers: HeaderMap,
     Json(given): Json<v1::LoginCode>,
 ) -> Answer<Response> {
@@ -54,30 +55,33 @@ async fn sign_in(
             "the code was used, is too old or is none: `nacre login` makes another",
         )
     };
+    let from = format!("codes {peer}");
     if !tokens::is_well_formed(Kind::Code, &given.code) {
-        app.rate.failed("codes")?;
+        app.rate.failed(&from)?;
         return Err(wrong());
     }
+    app.rate.may_try(&from, &given.code)?;
     let now = app.now();
     let browser = tokens::make(Kind::Browser).map_err(Problem::internal)?;
     let mut tx = app.store().begin().await?;
     let hash = TokenHash::of(&Secret::new(given.code));
     let Some(login) = tx.take_login(&hash, now).await? else {
         tx.rollback().await?;
-        app.rate.failed("codes")?;
+        app.rate.failed(&from)?;
         return Err(wrong());
     };
     let until = later(now, BROWSER);
     tx.create_browser_session(&TokenHash::of(&browser), login, now, until)
         .await?;
-    tx.commit().await?;
     let caller = Caller {
         organisation: login.organisation,
         user: Some(login.user),
         role: store::accounts::Role::Viewer,
         token: None,
     };
-    app.audit(&caller, "login", None, json!({})).await?;
+    tx.record(&app.line(&caller, "login", None, &json!({})))
+        .await?;
+    tx.commit().await?;
     let shown = issue(&app, login).await?;
     let cookie = cookie::set(&browser, BROWSER.as_secs());
     let cookie = cookie.ok_or_else(|| Problem::internal("a cookie that is no header"))?;
@@ -118,8 +122,9 @@ async fn code(State(app): State<App>, caller: Caller) -> Answer<(StatusCode, Jso
     let mut tx = app.store().begin().await?;
     tx.create_login(&TokenHash::of(&code), login, now, until)
         .await?;
+    tx.record(&app.line(&caller, "login.code", None, &json!({})))
+        .await?;
     tx.commit().await?;
-    app.audit(&caller, "login.code", None, json!({})).await?;
     // After the mark, which no server sees and no log keeps.
     let url = format!("{}/login#{}", app.parts.address.origin(), code.expose());
     let endpoint = v1::Endpoint {

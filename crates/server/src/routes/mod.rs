@@ -1,6 +1,7 @@
 mod described;
 mod health;
 mod login;
+mod members;
 mod metrics;
 mod orgs;
 mod providers;
@@ -24,6 +25,7 @@ pub(crate) fn all() -> (Router<App>, OpenApi) {
     let (router, mut described) = OpenApiRouter::with_openapi(described::Server::openapi())
         .merge(health::routes())
         .merge(login::routes())
+        .merge(members::routes())
         .merge(metrics::routes())
         .merge(orgs::routes())
         .merge(providers::routes())
@@ -34,5 +36,6 @@ pub(crate) fn all() -> (Router<App>, OpenApi) {
         .merge(uploads::routes())
         .split_for_parts();
     described::add_problems(&mut described);
+    described::hide_unknown(&mut described);
     (router, described)
 }

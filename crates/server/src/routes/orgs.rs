@@ -93,10 +93,10 @@ async fn create(
     let mut tx = app.store().begin().await?;
     tx.create_organisation(id, name, now).await?;
     tx.set_role(id, user, Role::Owner, now).await?;
-    tx.commit().await?;
     let body = json!({ "organisation": id.to_string(), "name": name });
-    app.audit(&caller, "organisation.create", None, body)
+    tx.record(&app.line(&caller, "organisation.create", None, &body))
         .await?;
+    tx.commit().await?;
     let made = v1::Organisation {
         id: id.to_string(),
         name: name.to_owned(),

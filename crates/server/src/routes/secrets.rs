@@ -9,11 +9,11 @@ use wire::v1;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{Json, Named};
+use crate::extract::{Json, Named, Params};
+use crate::paging::{Paging, cut};
 use crate::problem::{Answer, Problem};
 use crate::shown;
 
-const MOST: u32 = 500;
 const LONGEST_NAME: usize = 200;
 const LONGEST_VALUE: usize = 64 << 10;
 
@@ -24,16 +24,22 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 /// The organisation's secrets; never their values.
-#[utoipa::path(get, path = "/v1/secrets", tag = "secrets",
+#[utoipa::path(get, path = "/v1/secrets", tag = "secrets", params(Paging),
     responses((status = 200, body = v1::Page<v1::SecretInfo>)))]
-async fn list(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Page<v1::SecretInfo>>> {
-    let secrets = app
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(paging): Params<Paging>,
+) -> Answer<Json<v1::Page<v1::SecretInfo>>> {
+    let limit = paging.limit()?;
+    let found = app
         .store()
-        .list_secrets(caller.organisation, None, MOST)
+        .list_secrets(caller.organisation, paging.cursor()?, limit + 1)
         .await?;
+    let (found, next_cursor) = cut(found, limit, |secret| secret.id.to_string());
     Ok(Json(v1::Page {
-        items: secrets.iter().map(show).collect(),
-        next_cursor: None,
+        items: found.iter().map(show).collect(),
+        next_cursor,
     }))
 }
 
@@ -83,9 +89,10 @@ async fn put(
     };
     let mut tx = app.store().begin().await?;
     let id = tx.put_secret(&new).await?;
-    tx.commit().await?;
     let body = json!({ "name": new.name, "scope": new.scope.kind(), "of": new.scope.target() });
-    app.audit(&caller, "secret.put", None, body).await?;
+    tx.record(&app.line(&caller, "secret.put", None, &body))
+        .await?;
+    tx.commit().await?;
     let found = app.store().find_secret(caller.organisation, id).await?;
     let found = found.ok_or_else(|| Problem::not_found("secret"))?;
     Ok(Json(show(&found)))
@@ -109,9 +116,10 @@ async fn remove(
     }
     let mut tx = app.store().begin().await?;
     tx.remove_secret(caller.organisation, id).await?;
-    tx.commit().await?;
     let body = json!({ "name": found.name, "scope": found.scope.kind() });
-    app.audit(&caller, "secret.remove", None, body).await?;
+    tx.record(&app.line(&caller, "secret.remove", None, &body))
+        .await?;
+    tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -127,6 +135,10 @@ async fn read_scope(app: &App, caller: &Caller, scope: v1::SecretScope) -> Answe
         v1::SecretScope::Model(name) => Scope::Model(named(name)?),
         // In one spelling, so that it is found in every other.
         v1::SecretScope::Git(name) => Scope::Git(named(name)?.to_lowercase()),
+        v1::SecretScope::Unknown => {
+            let words = "`scope` is organisation, repository, session, model or git";
+            return Err(Problem::invalid(words));
+        }
     })
 }
 

@@ -1,19 +1,71 @@
+use std::str::FromStr;
+
 use axum::extract::State;
 use axum::http::StatusCode;
+use model::Timestamp;
 use serde_json::json;
-use store::snapshots::Snapshot;
+use store::snapshots::{Before, Snapshot};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::v1;
 
 use crate::app::{App, read_snapshot};
 use crate::auth::Caller;
-use crate::extract::{Json, Named};
+use crate::extract::{Json, Named, Params};
+use crate::paging::{Paging, cut};
 use crate::problem::{Answer, Problem};
 use crate::shown;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(get, remove))
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(get, remove))
+}
+
+/// What was kept of the organisation's sessions, the newest first.
+#[utoipa::path(get, path = "/v1/snapshots", tag = "snapshots", params(Paging),
+    responses((status = 200, body = v1::Page<v1::SnapshotInfo>)))]
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(paging): Params<Paging>,
+) -> Answer<Json<v1::Page<v1::SnapshotInfo>>> {
+    let (limit, before) = (paging.limit()?, before(&paging)?);
+    let found = app
+        .store()
+        .organisation_snapshots(caller.organisation, before.as_ref(), limit + 1)
+        .await?;
+    Ok(Json(page(found, limit)))
+}
+
+/// Where a listing goes on, as its cursor says: when, and after which.
+struct Cursor(Before);
+
+impl FromStr for Cursor {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (at, id) = text.split_once('.').ok_or(())?;
+        let at = at.parse().map_err(drop)?;
+        let at = Timestamp::from_millisecond(at).map_err(drop)?;
+        let is_id = (1..=200).contains(&id.len()) && !id.contains('\0');
+        let id = id.to_owned();
+        is_id.then_some(Self(Before { at, id })).ok_or(())
+    }
+}
+
+pub(super) fn before(paging: &Paging) -> Answer<Option<Before>> {
+    let cursor: Option<Cursor> = paging.cursor()?;
+    Ok(cursor.map(|Cursor(before)| before))
+}
+
+pub(super) fn page(found: Vec<Snapshot>, limit: u32) -> v1::Page<v1::SnapshotInfo> {
+    let cursor = |last: &Snapshot| format!("{}.{}", last.created_at.as_millisecond(), last.id);
+    let (found, next_cursor) = cut(found, limit, cursor);
+    v1::Page {
+        items: found.iter().map(shown::snapshot).collect(),
+        next_cursor,
+    }
 }
 
 /// One snapshot, by its id.
@@ -48,13 +100,13 @@ async fn remove(
         ));
     }
     tx.snapshot_was_removed(&snapshot.id, app.now()).await?;
+    let body = json!({ "snapshot": snapshot.id });
+    tx.record(&app.line(&caller, "snapshot.remove", snapshot.session, &body))
+        .await?;
     tx.commit().await?;
     let provider = app.provider(&snapshot.provider)?;
     provider
         .delete_snapshot(&read_snapshot(&snapshot.id)?)
-        .await?;
-    let body = json!({ "snapshot": snapshot.id });
-    app.audit(&caller, "snapshot.remove", snapshot.session, body)
         .await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -9,7 +9,8 @@ use wire::v1;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{Json, Named};
+use crate::extract::{Json, Named, Params};
+use crate::paging::{Paging, cut};
 use crate::problem::{Answer, Problem};
 use crate::shown;
 use crate::vault::tokens::{self, Kind};
@@ -25,14 +26,22 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 /// Tokens of the organisation; never the tokens themselves.
-#[utoipa::path(get, path = "/v1/tokens", tag = "tokens",
+#[utoipa::path(get, path = "/v1/tokens", tag = "tokens", params(Paging),
     responses((status = 200, body = v1::Page<v1::Token>)))]
-async fn list(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Page<v1::Token>>> {
-    let tokens = app.store().list_tokens(caller.organisation, MOST).await?;
-    let tokens = tokens.iter().filter(|token| token.revoked_at.is_none());
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(paging): Params<Paging>,
+) -> Answer<Json<v1::Page<v1::Token>>> {
+    let limit = paging.limit()?;
+    let found = app
+        .store()
+        .list_tokens(caller.organisation, paging.cursor()?, limit + 1)
+        .await?;
+    let (found, next_cursor) = cut(found, limit, |token| token.id.to_string());
     Ok(Json(v1::Page {
-        items: tokens.map(show).collect(),
-        next_cursor: None,
+        items: found.iter().map(show).collect(),
+        next_cursor,
     }))
 }
 
@@ -55,7 +64,10 @@ async fn create(
             "`name` has 1 to {LONGEST_NAME} bytes"
         )));
     }
-    let there = app.store().list_tokens(caller.organisation, MOST).await?;
+    let there = app
+        .store()
+        .list_tokens(caller.organisation, None, MOST)
+        .await?;
     if u32::try_from(there.len()).unwrap_or(MOST) >= MOST {
         return Err(Problem::conflict(
             "too-many-tokens",
@@ -81,9 +93,10 @@ async fn create(
     };
     let mut tx = app.store().begin().await?;
     tx.create_token(&new).await?;
-    tx.commit().await?;
     let body = json!({ "token": new.id.to_string(), "name": new.name });
-    app.audit(&caller, "token.create", None, body).await?;
+    tx.record(&app.line(&caller, "token.create", None, &body))
+        .await?;
+    tx.commit().await?;
     let about = v1::Token {
         id: new.id.to_string(),
         name: new.name,
@@ -99,7 +112,7 @@ async fn create(
     Ok((StatusCode::CREATED, Json(made)))
 }
 
-/// Revokes a token, at once.
+/// Revokes a token, at once: sockets that it opened are closed.
 #[utoipa::path(delete, path = "/v1/tokens/{id}", tag = "tokens", params(("id" = String, Path)),
     responses((status = 204)))]
 async fn revoke(
@@ -119,9 +132,11 @@ async fn revoke(
     }
     let mut tx = app.store().begin().await?;
     tx.revoke_token(id, app.now()).await?;
-    tx.commit().await?;
     let body = json!({ "token": id.to_string() });
-    app.audit(&caller, "token.revoke", None, body).await?;
+    tx.record(&app.line(&caller, "token.revoke", None, &body))
+        .await?;
+    tx.commit().await?;
+    app.guests().look(&app).await;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -42,6 +42,9 @@ fn filled(path: &str, session: &str) -> String {
         .replace("{share}", "shr_00000000000000000000000000")
         .replace("{name}", "web")
         .replace("{action}", "start")
+        .replace("{invocation}", "act_00000000000000000000000000")
+        .replace("{evidence}", "evd_00000000000000000000000000")
+        .replace("{user}", "usr_00000000000000000000000000")
 }
 
 /// Good for its route, so that only who asks can be wrong.
@@ -54,6 +57,7 @@ fn good_body(path: &str) -> Value {
         "shares" => json!({ "port": 3000, "expires_in_ms": 1000 }),
         "env" => json!({ "values": {} }),
         "orgs" | "tokens" => json!({ "name": "x" }),
+        "members" => json!({ "email": "x@example.org", "role": "viewer" }),
         "secrets" => json!({ "name": "x", "scope": "organisation", "value": "x" }),
         _ => json!({}),
     }
@@ -261,8 +265,21 @@ async fn every_change_is_written_down() {
     let world = World::new().await;
     let ada = world.somebody().await;
     let session = world.session(&ada).await;
-    let path = format!("/v1/sessions/{session}/resume");
-    world.post(&ada, &path, json!({})).await;
+    let at = |what: &str| format!("/v1/sessions/{session}/{what}");
+    world.post(&ada, &at("resume"), json!({})).await;
+    let prompt = json!({ "id": "p", "content": "say one" });
+    world.post(&ada, &at("prompts"), prompt.clone()).await;
+    // The same again does nothing, and is not written down.
+    world.post(&ada, &at("prompts"), prompt).await;
+    let refused = world
+        .say(
+            &ada,
+            Method::POST,
+            &at("recover"),
+            json!({ "accept": true }),
+        )
+        .await;
+    assert_eq!(refused.status, 409);
     let lines = world
         .store
         .audit_lines(ada.organisation, None, 10)
@@ -273,7 +290,16 @@ async fn every_change_is_written_down() {
         .map(|line| (&*line.action, &*line.actor))
         .collect();
     let ada = ada.user.to_string();
-    assert_eq!(told, [("session.resume", &*ada), ("session.create", &*ada)]);
+    assert_eq!(
+        told,
+        [
+            // What is refused was asked for, and by whom is known.
+            ("session.recover", &*ada),
+            ("session.prompt", &*ada),
+            ("session.resume", &*ada),
+            ("session.create", &*ada)
+        ]
+    );
     let _: Id<model::Session> = session.parse().unwrap();
 }
 

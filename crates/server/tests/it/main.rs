@@ -5,5 +5,8 @@
 mod access;
 mod bodies;
 mod description;
+mod hostility;
+mod members;
 mod sessions;
+mod tools;
 mod world;

@@ -27,7 +27,11 @@ pub(crate) struct World {
     pub(crate) store: Store,
     pub(crate) address: std::net::SocketAddr,
     pub(crate) directory: Utf8TempDir,
-    _tasks: JoinSet<()>,
+    pub(crate) fake: Fake,
+    pub(crate) sessions: Sessions,
+    pub(crate) outside: Arc<Outside>,
+    pub(crate) front: Front,
+    pub(crate) tasks: JoinSet<()>,
 }
 
 /// Somebody with a token.
@@ -82,7 +86,8 @@ impl World {
         let store = Store::open(&config).await.unwrap();
         let clock = Arc::new(SystemClock);
         let vault = Arc::new(Vault::open(directory.path(), clock.now()).unwrap());
-        let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(Fake::builder().build())];
+        let fake = Fake::builder().build();
+        let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(fake.clone())];
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let at = listener.local_addr().unwrap();
         let address = Address {
@@ -119,22 +124,27 @@ impl World {
         });
         let front = Front::new(Parts {
             store: store.clone(),
-            sessions,
+            sessions: sessions.clone(),
             providers,
             clock,
             address,
             offer: Arc::new(OnlyTheFake),
-            outside,
+            outside: Arc::clone(&outside),
             vault: Arc::clone(&vault),
             uploads,
         });
         let mut tasks = JoinSet::new();
-        tasks.spawn(async move { front.serve(listener, CancellationToken::new()).await });
+        let serving = front.clone();
+        tasks.spawn(async move { serving.serve(listener, CancellationToken::new()).await });
         Self {
+            fake,
+            sessions,
+            outside,
+            front,
             store,
             address: at,
             directory,
-            _tasks: tasks,
+            tasks,
         }
     }
 

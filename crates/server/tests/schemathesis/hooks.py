@@ -12,12 +12,16 @@ IDS = {
     "snapshots": [THERE["snapshot"]],
     "tokens": [THERE["other_token"]],
     "secrets": [THERE["secret"]],
+    "orgs": [THERE["organisation"]],
 }
 OTHERS = {
     "prompt": [THERE["prompt"]],
     "share": [THERE["share"]],
     "name": ["web"],
     "action": ["start", "stop", "restart"],
+    "invocation": [THERE["action"]],
+    "evidence": [THERE["evidence"]],
+    "user": [THERE["member"]],
 }
 # These end what they name, and the others would find nothing left. Rust tests do them.
 LAST = {("DELETE", "/v1/sessions/{id}"), ("POST", "/v1/sessions/{id}/stop")}

@@ -52,13 +52,13 @@ impl Hub {
                 let stopped = self.happen(Event::Stop { reason, at: now }).await?;
                 answer(reply, stopped.map_err(HubError::from));
             }
-            Command::Snapshot(reply) => self.take_snapshot(reply),
+            Command::Snapshot(message, reply) => self.take_snapshot(message, reply),
             Command::Store(reply) => {
                 let until = later(now, settings.rest);
                 let stored = self.happen(Event::Store { until }).await?;
                 answer(reply, stored.map_err(HubError::from));
             }
-            Command::Prompt(new, reply) => self.queue_prompt(new, reply).await?,
+            Command::Prompt(new, line, reply) => self.queue_prompt(new, line, reply).await?,
             Command::Edit {
                 prompt,
                 body,
@@ -125,7 +125,7 @@ impl Hub {
         self.submit(write, Then::wanted(reply)).await
     }
 
-    fn take_snapshot(&mut self, reply: Reply<SnapshotId>) {
+    fn take_snapshot(&mut self, message: Option<String>, reply: Reply<SnapshotId>) {
         let refused = match &self.lifecycle.state {
             State::Running(running) if running.leaving.is_some() => Some(Refused::Leaving),
             State::Migrating(_) => Some(Refused::Migrating),
@@ -140,7 +140,7 @@ impl Hub {
         let hand = self.hand.anew();
         let until = later(self.shared.clock.now(), self.shared.settings.rest);
         self.work.spawn(async move {
-            let taken = hand.snapshot(place, until).await;
+            let taken = hand.snapshot(place, message, until).await;
             Outcome::Snapshot {
                 place,
                 taken,

@@ -30,6 +30,8 @@ pub(super) struct Note {
     pub(super) generation: Generation,
     /// Of a sandbox that died.
     pub(super) is_recovered: bool,
+    /// What whoever wanted it says of it.
+    pub(super) message: Option<String>,
 }
 
 impl Notes {
@@ -38,6 +40,16 @@ impl Notes {
             receipt: receipt.clone(),
             generation,
             is_recovered,
+            message: None,
+        });
+    }
+
+    fn add_wanted(&self, receipt: &Receipt, generation: Generation, message: Option<String>) {
+        self.lock().push(Note {
+            receipt: receipt.clone(),
+            generation,
+            is_recovered: false,
+            message,
         });
     }
 
@@ -325,11 +337,12 @@ impl Hand {
     pub(super) async fn snapshot(
         &self,
         place: Place,
+        message: Option<String>,
         until: Timestamp,
     ) -> Result<SnapshotId, Fault> {
         let taken = self.trying(until, || self.provider.snapshot(place.sandbox, None));
         let receipt = taken.await.map_err(|error| fault_of(&error, &Way::Wake))?;
-        self.notes.add(&receipt, place.generation, false);
+        self.notes.add_wanted(&receipt, place.generation, message);
         receipt.snapshot.ok_or_else(|| Fault {
             code: FaultCode::Provider,
             message: "the provider named no snapshot".to_owned(),

@@ -70,9 +70,11 @@ pub(crate) enum Command {
     Clear(Reply<()>),
     Recover(Origin, Reply<Place>),
     Migrate(Reply<Place>),
-    Snapshot(Reply<SnapshotId>),
+    /// With what is said of it.
+    Snapshot(Option<String>, Reply<SnapshotId>),
     Stop(StopReason, Reply<()>),
-    Prompt(NewPrompt, Reply<Prompt>),
+    /// With the line of who asked.
+    Prompt(NewPrompt, Option<Box<store::audit::Line>>, Reply<Prompt>),
     Edit {
         prompt: String,
         body: String,

@@ -434,7 +434,7 @@ impl Hub {
         // Before it is begun again: whoever paused it has what they asked for.
         if self.waiting.wants_rest() {
             let store = &self.shared.store;
-            let newest = store.session_snapshots(self.fence.session, 1).await?;
+            let newest = store.session_snapshots(self.fence.session, None, 1).await?;
             self.waiting.tell_rested(&self.lifecycle, newest.first());
         }
         if (self.waiting.wants_ready() || self.is_wanted) && may_begin(&self.lifecycle) {
@@ -474,7 +474,7 @@ fn receipt(note: &Note, session: Id<Session>, provider: &str, now: Timestamp) ->
             provider::Kept::Memory => Kept::Memory,
         },
         recovered: note.is_recovered,
-        message: None,
+        message: note.message.clone(),
         sizes: digest
             .zip(bytes)
             .zip(files)

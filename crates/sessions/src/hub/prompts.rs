@@ -2,6 +2,7 @@
 
 use model::session::{Refused, State};
 use serde_json::json;
+use store::audit::Line;
 use store::prompts::{End as PromptEnd, Mode, NewPrompt, Prompt, Queued, Status};
 use store::{NewEvent, Write};
 use wire::link::{self, FromHub, FromRunner, Reason};
@@ -26,6 +27,7 @@ impl Hub {
     pub(super) async fn queue_prompt(
         &mut self,
         mut new: NewPrompt,
+        line: Option<Box<Line>>,
         reply: Reply<Prompt>,
     ) -> Result<(), End> {
         if let State::Stopped(_) = self.lifecycle.state {
@@ -68,11 +70,14 @@ impl Hub {
         };
         let now = self.shared.clock.now();
         let queued = prompt_event(&new.id, Status::Queued, None)?;
-        let write = Write::new(self.fence, now)
+        let mut write = Write::new(self.fence, now)
             .queue_prompt(new)
             .touch()
             .event(message)
             .event(queued);
+        if let Some(line) = line {
+            write = write.audit(*line);
+        }
         let then = Then {
             asked: Some(reply),
             ..Then::default()

@@ -49,7 +49,10 @@ async fn a_pause_is_answered_with_its_receipt() {
     assert_eq!((receipt.kind, receipt.kept), (Kind::Pause, Kept::Memory));
     assert_eq!(receipt.generation, Some(place.generation.0));
     let snapshot = session.snapshot().await.unwrap();
-    let kept = world.store.session_snapshots(session.session(), 10).await;
+    let kept = world
+        .store
+        .session_snapshots(session.session(), None, 10)
+        .await;
     // Both may be of the same millisecond.
     let kept = kept.unwrap();
     let taken = kept.iter().find(|kept| kept.id == snapshot.to_string());

@@ -35,6 +35,7 @@ mod secrets;
 mod server;
 mod signing_in;
 mod states;
+mod tools;
 mod transcript;
 mod world;
 
@@ -54,6 +55,7 @@ fn every_story_holds_on_postgresql() {
         secrets::on_server(&server).await;
         signing_in::on_server(&server).await;
         states::on_server(&server).await;
+        tools::on_server(&server).await;
         transcript::on_server(&server).await;
         schema::holds_on(&server).await;
         server.stop();

@@ -69,7 +69,7 @@ async fn a_token_is_found_by_its_hash_while_it_is_good(world: World) {
     tx.revoke_token(token.id, world.now()).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(find(world.now()).await.unwrap(), None);
-    let listed = world.store.list_tokens(world.organisation, 10).await;
+    let listed = world.store.list_tokens(world.organisation, None, 10).await;
     assert_eq!(listed.unwrap(), []);
     let kept = world.store.load_token(token.id).await.unwrap();
     assert_eq!(kept.revoked_at, Some(world.now()));
@@ -255,7 +255,7 @@ async fn a_snapshot_gets_its_sizes_later(world: World) {
     expected.sizes = Some(sizes);
     let found = world
         .store
-        .session_snapshots(fence.session, 10)
+        .session_snapshots(fence.session, None, 10)
         .await
         .unwrap();
     assert_eq!(found, std::slice::from_ref(&expected));
@@ -267,7 +267,7 @@ async fn a_snapshot_gets_its_sizes_later(world: World) {
     assert_eq!(
         world
             .store
-            .session_snapshots(fence.session, 10)
+            .session_snapshots(fence.session, None, 10)
             .await
             .unwrap(),
         []

@@ -1,5 +1,7 @@
 use serde::{Deserialize, Serialize};
 
+use super::Endpoint;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -8,6 +10,9 @@ pub enum Role {
     Member,
     /// Looks, and changes nothing.
     Viewer,
+    /// A word that is newer than the reader.
+    #[serde(other)]
+    Unknown,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +30,36 @@ pub struct Organisation {
 #[serde(deny_unknown_fields)]
 pub struct NewOrganisation {
     pub name: String,
+}
+
+/// Somebody of an organisation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Member {
+    pub user: User,
+    pub role: Role,
+}
+
+/// Who is to be a member, and as what. One who is known by that address already keeps their name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewMember {
+    pub email: String,
+    /// What is before the `@`, if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub role: Role,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MemberPut {
+    #[serde(flatten)]
+    pub member: Member,
+    /// Signs them in, once: to be given to somebody who was not known before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<Endpoint>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ClientStatus, MessagePart, PromptStatus, Watcher};
+use super::{Action, ActionStatus, ClientStatus, MessagePart, PromptStatus, Watcher};
 use crate::link::{AgentStatus, ErrorFrame, Outcome, Part, Permission, Phase, Question, Reason};
 
 /// A frame other than `init`. It only grows: a type that is not known here is [`Event::Unknown`].
@@ -86,6 +86,16 @@ pub enum Event {
         id: String,
         outcome: Outcome,
     },
+    /// Waits for a person: `POST …/actions/{id}/approve` or `deny`.
+    ActionApprovalRequest(Action),
+    ActionApprovalResult {
+        id: String,
+        status: ActionStatus,
+        #[serde(default)]
+        decided_by: Option<String>,
+        #[serde(default)]
+        message: Option<String>,
+    },
     ModelSwitched {
         prompt_id: String,
         channel: String,
@@ -162,6 +172,14 @@ mod tests {
 
     #[test]
     fn what_nobody_knows_yet_is_no_error() {
+        let status = r#"{"type":"status","status":"dreaming"}"#;
+        assert!(matches!(
+            serde_json::from_str(status).unwrap(),
+            Event::Status {
+                status: ClientStatus::Unknown,
+                ..
+            }
+        ));
         let event: Event = serde_json::from_str(r#"{"type":"weather","sun":1}"#).unwrap();
         assert_eq!(event, Event::Unknown);
     }

@@ -4,18 +4,18 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Message, NewPrompt, Session};
+use super::{Action, Message, NewPrompt, Prompt, Session};
 use crate::link::Answer;
 
-/// An event as clients get it: its body, which is an object, with its number in front.
-pub fn numbered(seq: u64, body: &str) -> String {
+/// An event as clients get it: its body, which is an object, with its number and its time in front.
+pub fn numbered(seq: u64, at: &str, body: &str) -> String {
     let rest = body.strip_prefix('{').unwrap_or(body);
     let comma = if rest.trim_start().starts_with('}') {
         ""
     } else {
         ","
     };
-    format!("{{\"seq\":{seq}{comma}{rest}")
+    format!("{{\"seq\":{seq},\"at\":\"{at}\"{comma}{rest}")
 }
 
 /// What a client says.
@@ -126,6 +126,12 @@ pub struct Init {
     /// What waits for a person: the events that asked.
     #[serde(default)]
     pub questions: Vec<Value>,
+    /// What waits for its turn, or is under way, in order.
+    #[serde(default)]
+    pub prompts: Vec<Prompt>,
+    /// What agents asked for and nobody decided yet.
+    #[serde(default)]
+    pub actions: Vec<Action>,
     pub runtime: Runtime,
     /// The client was too far behind, and begins anew.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -167,10 +173,14 @@ mod tests {
     #[test]
     fn an_event_keeps_every_byte_and_gets_its_number() {
         assert_eq!(
-            numbered(7, r#"{"type":"title","title":"a  b"}"#),
-            r#"{"seq":7,"type":"title","title":"a  b"}"#
+            numbered(
+                7,
+                "2026-01-01T00:00:00Z",
+                r#"{"type":"title","title":"a  b"}"#
+            ),
+            r#"{"seq":7,"at":"2026-01-01T00:00:00Z","type":"title","title":"a  b"}"#
         );
-        assert_eq!(numbered(1, "{}"), r#"{"seq":1}"#);
+        assert_eq!(numbered(1, "now", "{}"), r#"{"seq":1,"at":"now"}"#);
     }
 
     #[test]

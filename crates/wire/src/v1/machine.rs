@@ -64,6 +64,24 @@ pub struct PortList {
     pub exposed_port: Option<u16>,
 }
 
+/// A port that somebody in the sandbox gave a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TunnelInfo {
+    pub name: String,
+    pub port: u16,
+    /// `http`, `ws` or `auto`.
+    pub protocol: String,
+    /// Where a browser finds it.
+    pub url: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TunnelList {
+    pub tunnels: Vec<TunnelInfo>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServiceInfo {

@@ -14,16 +14,18 @@ mod prompt;
 mod secret;
 mod session;
 mod snapshot;
+mod tool;
 
 pub use account::{
-    Caller, Login, LoginCode, NewOrganisation, NewToken, Organisation, Role, Token, TokenMade, User,
+    Caller, Login, LoginCode, Member, MemberPut, NewMember, NewOrganisation, NewToken,
+    Organisation, Role, Token, TokenMade, User,
 };
 pub use event::{Event, EventPart, Opened};
 pub use frame::{FromClient, Init, Presence, Runtime, Watcher, numbered};
 pub use machine::{
     Endpoint, EnvValues, ExecAnswer, ExecRequest, FileEntry, FileList, ModelInfo, ModelList,
     PortInfo, PortList, ProviderInfo, ProviderList, ServiceInfo, ServiceList, Share, ShareMade,
-    Upload,
+    TunnelInfo, TunnelList, Upload,
 };
 pub use message::{Message, MessagePart};
 pub use problem::Problem;
@@ -34,6 +36,9 @@ pub use session::{
     SessionType, SessionWithReceipt, Status,
 };
 pub use snapshot::{NewSnapshot, Receipt, SnapshotInfo};
+pub use tool::{
+    Action, ActionList, ActionOffer, ActionRisk, ActionStatus, Decision, Evidence, Setup,
+};
 
 use serde::{Deserialize, Serialize};
 

@@ -38,6 +38,9 @@ pub enum PromptMode {
     Steer,
     /// Waits for others to be sent with.
     Collect,
+    /// A word that is newer than the reader.
+    #[serde(other)]
+    Unknown,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +55,9 @@ pub enum PromptStatus {
     Failed,
     /// Nobody knows how far it came; it is not run again under this id.
     Interrupted,
+    /// A word that is newer than the reader.
+    #[serde(other)]
+    Unknown,
 }
 
 impl PromptStatus {

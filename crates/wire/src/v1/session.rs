@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{PromptMode, Receipt};
+use super::Receipt;
 
 /// What a user has, whatever happens to the sandboxes under it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,6 +76,9 @@ pub enum Status {
     Paused,
     Suspended,
     Stopped,
+    /// A word that is newer than the reader.
+    #[serde(other)]
+    Unknown,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +94,9 @@ pub enum ClientStatus {
     Degraded,
     Stopped,
     Error,
+    /// A word that is newer than the reader.
+    #[serde(other)]
+    Unknown,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +108,9 @@ pub enum SessionType {
     /// Makes a prebuild.
     Setup,
     Cli,
+    /// A word that is newer than the reader.
+    #[serde(other)]
+    Unknown,
 }
 
 /// A session that is less than it was.
@@ -196,9 +205,6 @@ pub struct ChangeSession {
     pub title: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived: Option<bool>,
-    /// What prompts do that say nothing else.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<PromptMode>,
 }
 
 /// The answer of `pause` and `stop`.

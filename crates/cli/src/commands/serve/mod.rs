@@ -20,7 +20,7 @@ use model::{Clock as _, SystemClock};
 use provider::Provider;
 use provider_local::Local;
 use serde_json::json;
-use server::vault::Vault;
+use server::vault::{Resealed, Vault};
 use server::{Address, Front, Outside, OutsideParts, Parts};
 use sessions::{Expire, Makings, Sessions, Settings};
 use store::{Config as StoreConfig, Store};
@@ -62,6 +62,18 @@ pub(crate) async fn serve(_app: &App, arguments: Arguments) -> Result<ExitCode, 
     let running = Running::start(arguments).await?;
     tracing::info!(address = running.origin(), "serving");
     running.until_told().await
+}
+
+/// A new key for every secret. Nobody may serve this home meanwhile: they would not know the key.
+pub(crate) async fn rotate_keys() -> Result<Resealed, CommandError> {
+    let home = config::load()?.home;
+    let _lock = Lock::take(&home)?;
+    let store = open_store(&home).await?;
+    let now = SystemClock.now();
+    let vault = Vault::open(&home, now).context("the keys of secrets")?;
+    let rotated = vault.rotate(&store, now).await;
+    store.close().await.context("the database was not closed")?;
+    Ok(rotated.context("the secrets cannot be sealed anew")?)
 }
 
 /// A server that takes connections.

@@ -151,6 +151,7 @@ fn word(status: ClientStatus) -> &'static str {
         ClientStatus::Degraded => "degraded",
         ClientStatus::Stopped => "stopped",
         ClientStatus::Error => "error",
+        ClientStatus::Unknown => "unknown",
     }
 }
 

@@ -131,6 +131,7 @@ fn means(session: &Session) -> String {
             format!("it ended for good{}", because(&session.stop_reason))
         }
         ClientStatus::Error => "it could not be started".to_owned(),
+        ClientStatus::Unknown => "the server is newer than this program".to_owned(),
     }
 }
 
@@ -150,7 +151,10 @@ fn next(session: &Session, errors: &[Frame]) -> String {
         ClientStatus::Stopped => {
             format!("nacre session fork {id}    # another session that begins with its files")
         }
-        ClientStatus::Creating | ClientStatus::Resuming | ClientStatus::Migrating => {
+        ClientStatus::Creating
+        | ClientStatus::Resuming
+        | ClientStatus::Migrating
+        | ClientStatus::Unknown => {
             format!("nacre session logs {id} --follow")
         }
         ClientStatus::Running if errors.is_empty() => {

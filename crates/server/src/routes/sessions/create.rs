@@ -3,9 +3,12 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use model::{Id, Session};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use sessions::{New, Spec};
-use store::sessions::{Channel, Type};
+use store::idempotency::Attempt;
+use store::prompts::NewPrompt;
+use store::sessions::{Channel, NewSession, Type};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::link::{AgentConfig, Boot, GitIdentity, Kind, Repo};
@@ -40,37 +43,83 @@ async fn create(
     MaybeJson(new): MaybeJson<v1::NewSession>,
 ) -> Answer<(StatusCode, Json<v1::Session>)> {
     caller.may_change()?;
-    let first = first_prompt(&new)?;
-    let is_wanted = new.start;
+    let work = Work {
+        first: first_prompt(&app, &caller, &new).await?,
+        is_wanted: new.start,
+    };
     let record = read(&app, &caller, new.clone()).await?;
     let once = Once::begin(&app, &caller, &headers, "POST /v1/sessions", &new).await?;
-    let attempt = match once {
-        Once::Do(attempt) => attempt,
-        Once::Done(status, session) => return Ok((status, Json(session))),
+    let made: Made = match once {
+        Once::Do(attempt) => {
+            let made = make(&app, &caller, record, attempt.as_ref()).await;
+            if made.is_err() {
+                once::forget(&app, attempt.as_ref()).await?;
+            }
+            made?
+        }
+        // Whoever made it may have died before it went to work: that bears being said again.
+        Once::Done(made) => made,
     };
-    let made = make(&app, &caller, record, first, is_wanted).await;
-    let session = once::done(&app, attempt, StatusCode::CREATED, made).await?;
+    work.begin(&app, &caller, &made.id).await?;
+    let session = now(&app, &caller, &made.id).await?;
     Ok((StatusCode::CREATED, Json(session)))
 }
 
-async fn make(
+/// What is kept for whoever asks for the same again.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Made {
+    pub(super) id: String,
+}
+
+/// What a new session begins with.
+struct Work {
+    first: Option<NewPrompt>,
+    is_wanted: bool,
+}
+
+/// The record, its line in the audit and the answer to the same request: all, or none.
+async fn make(app: &App, caller: &Caller, record: New, attempt: Option<&Attempt>) -> Answer<Made> {
+    let body = json!({ "title": record.title, "provider": record.provider });
+    let planned = app.sessions().plan(record)?;
+    write(app, caller, &planned, "session.create", &body, attempt).await
+}
+
+pub(super) async fn write(
     app: &App,
     caller: &Caller,
-    record: New,
-    first: Option<v1::NewPrompt>,
-    is_wanted: bool,
-) -> Answer<v1::Session> {
-    let body = json!({ "title": record.title, "provider": record.provider });
-    let id = app.sessions().create(record).await?;
-    app.audit(caller, "session.create", Some(id), body).await?;
-    if let Some(prompt) = first {
-        let hub = app.sessions().open(id).await?;
-        let prompt = prompts::read(app, caller, prompt).await?;
-        hub.prompt(prompt).await?;
-    } else if is_wanted {
-        wake(app, id).await?;
+    planned: &NewSession,
+    action: &str,
+    body: &Value,
+    attempt: Option<&Attempt>,
+) -> Answer<Made> {
+    let made = Made {
+        id: planned.id.to_string(),
+    };
+    let mut tx = app.store().begin().await?;
+    tx.create_session(planned).await?;
+    tx.record(&app.line(caller, action, Some(planned.id), body))
+        .await?;
+    if let Err(problem) = once::finish(&mut tx, attempt, StatusCode::CREATED, &made).await {
+        tx.rollback().await?;
+        return Err(problem);
     }
-    now(app, caller, &id.to_string()).await
+    tx.commit().await?;
+    Ok(made)
+}
+
+impl Work {
+    /// A prompt with the same id runs once; a session that has run is not woken by this.
+    async fn begin(self, app: &App, caller: &Caller, id: &str) -> Answer<()> {
+        let record = app.session(caller, id).await?;
+        if let Some(prompt) = self.first {
+            let hub = app.sessions().open(record.id).await?;
+            let line = prompts::line(app, caller, record.id, &prompt);
+            hub.prompt_by(prompt, line).await?;
+        } else if self.is_wanted && record.state.generation == 0 {
+            wake(app, record.id).await?;
+        }
+        Ok(())
+    }
 }
 
 /// It is not waited for: clients are told as it goes.
@@ -85,20 +134,25 @@ async fn wake(app: &App, id: Id<Session>) -> Answer<()> {
 }
 
 /// What a new session asks first has an id of its own, so that it runs once.
-fn first_prompt(new: &v1::NewSession) -> Answer<Option<v1::NewPrompt>> {
+async fn first_prompt(
+    app: &App,
+    caller: &Caller,
+    new: &v1::NewSession,
+) -> Answer<Option<NewPrompt>> {
     let Some(content) = &new.initial_prompt else {
         return Ok(None);
     };
     if content.trim().is_empty() {
         return Err(Problem::invalid("`initial_prompt` is empty"));
     }
-    Ok(Some(v1::NewPrompt {
+    let first = v1::NewPrompt {
         id: Some("initial".to_owned()),
         content: content.clone(),
         model: new.model.clone(),
         model_preferences: new.model_preferences.clone(),
         ..v1::NewPrompt::default()
-    }))
+    };
+    Ok(Some(prompts::read(app, caller, first).await?))
 }
 
 async fn read(app: &App, caller: &Caller, new: v1::NewSession) -> Answer<New> {
@@ -140,6 +194,9 @@ async fn read(app: &App, caller: &Caller, new: v1::NewSession) -> Answer<New> {
             v1::SessionType::Coding => Kind::Coding,
             v1::SessionType::Setup => Kind::Setup,
             v1::SessionType::Cli => Kind::Cli,
+            v1::SessionType::Unknown => {
+                return Err(Problem::invalid("`type` is coding, setup or cli"));
+            }
         },
         git_identity: user.map(|user| GitIdentity {
             name: user.name,

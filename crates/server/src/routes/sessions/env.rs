@@ -1,8 +1,7 @@
 //! Values that somebody was asked for: into the sandbox, and into no transcript.
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use model::{Id, Secret};
 use serde_json::{Value, json};
 use store::secrets::{NewSecret, Scope};
@@ -12,7 +11,7 @@ use wire::v1;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::devtools::Inside;
+use crate::devtools::act;
 use crate::extract::{Json, Named};
 use crate::problem::{Answer, Problem};
 
@@ -78,13 +77,12 @@ async fn give(
         })
         .await?;
     }
-    tx.commit().await?;
-    let inside = Inside::of(&app, &hub).await?;
-    let body = Body::from(json!({ "values": given.values }).to_string());
-    let _: Value = inside.json(Method::POST, "/api/env/values", body).await?;
     let names: Vec<&String> = given.values.keys().collect();
     let body = json!({ "request": given.id, "names": names, "persist": given.persist });
-    app.audit(&caller, "session.env", Some(session), body)
+    tx.record(&app.line(&caller, "session.env", Some(session), &body))
         .await?;
+    tx.commit().await?;
+    let body = json!({ "values": given.values });
+    let _: Value = act(&app, &hub, "/api/env/values", &body).await?;
     Ok(StatusCode::NO_CONTENT)
 }

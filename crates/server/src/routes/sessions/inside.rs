@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use gateway::encode;
 use gateway::preview::Target;
 use provider::{Exec, ExecInput, ExecOutput, ExecSpec};
 use serde::Deserialize;
@@ -18,12 +19,12 @@ use wire::workplace::{USER, WORKSPACE};
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::devtools::{Inside, encode, refusal};
+use crate::devtools::{PATIENCE, act, inside, look};
 use crate::extract::{Json, Named, Params};
 use crate::problem::{Answer, Problem};
 
 /// Of a command that says nothing else.
-const PATIENCE: Duration = Duration::from_mins(1);
+const COMMAND: Duration = Duration::from_mins(1);
 const LONGEST_PATIENCE: Duration = Duration::from_mins(10);
 /// Of each stream of a command.
 const OUTPUT: usize = 1 << 20;
@@ -35,6 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(read_file, write_file))
         .routes(routes!(list_files))
         .routes(routes!(ports))
+        .routes(routes!(tunnels))
         .routes(routes!(services))
         .routes(routes!(act_on_service))
         .routes(routes!(service_log))
@@ -65,12 +67,11 @@ async fn exec(
     {
         return Err(Problem::invalid("arguments and values have no zero bytes"));
     }
-    let timeout = request.timeout_ms.map_or(PATIENCE, Duration::from_millis);
+    let timeout = request.timeout_ms.map_or(COMMAND, Duration::from_millis);
     if timeout.is_zero() || timeout > LONGEST_PATIENCE {
         return Err(Problem::invalid("`timeout_ms` is 1 to 600000"));
     }
     let hub = app.hub(&caller, &id).await?;
-    let inside = Inside::of(&app, &hub).await?;
     let env = request.env.into_iter();
     let spec = ExecSpec {
         user: Some(USER.to_owned()),
@@ -82,10 +83,8 @@ async fn exec(
     let body = json!({ "argv": request.argv });
     app.audit(&caller, "session.exec", Some(hub.session()), body)
         .await?;
-    let exec = inside
-        .provider()?
-        .exec(inside.place().sandbox, spec)
-        .await?;
+    let inside = inside(&app, &hub).await?;
+    let exec = inside.provider().exec(inside.place().sandbox, spec).await?;
     Ok(Json(collect(exec).await?))
 }
 
@@ -142,15 +141,9 @@ async fn read_file(
     Params(at): Params<AtPath>,
 ) -> Answer<Response> {
     let hub = app.hub(&caller, &id).await?;
-    let inside = Inside::of(&app, &hub).await?;
+    let inside = inside(&app, &hub).await?;
     let path = format!("/api/files?path={}", encode(&at.path));
-    let answer = inside.ask(Method::GET, &path, Body::empty()).await?;
-    if !answer.status().is_success() {
-        let body = inside.read(Method::GET, &path, Body::empty()).await;
-        return Err(body
-            .err()
-            .unwrap_or_else(|| refusal(StatusCode::BAD_GATEWAY, b"")));
-    }
+    let answer = inside.send(Method::GET, &path, "", PATIENCE).await?;
     // It is shown by no browser as anything but bytes.
     let kind = [
         ("content-type", "application/octet-stream"),
@@ -176,12 +169,12 @@ async fn write_file(
     let hub = app.hub(&caller, &id).await?;
     let body = axum::body::to_bytes(body, LONGEST_FILE).await;
     let body = body.map_err(|_| Problem::too_large("a file has at most 16 MiB here"))?;
-    let inside = Inside::of(&app, &hub).await?;
-    let path = format!("/api/files?path={}", encode(&at.path));
-    inside.read(Method::PUT, &path, Body::from(body)).await?;
-    let body = json!({ "path": at.path });
-    app.audit(&caller, "session.write_file", Some(hub.session()), body)
+    let about = json!({ "path": at.path });
+    app.audit(&caller, "session.write_file", Some(hub.session()), about)
         .await?;
+    let inside = inside(&app, &hub).await?;
+    let path = format!("/api/files?path={}", encode(&at.path));
+    inside.read(Method::PUT, &path, body, PATIENCE).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -196,9 +189,8 @@ async fn list_files(
     Params(at): Params<AtPath>,
 ) -> Answer<Json<v1::FileList>> {
     let hub = app.hub(&caller, &id).await?;
-    let inside = Inside::of(&app, &hub).await?;
     let path = format!("/api/files/list?path={}", encode(&at.path));
-    Ok(Json(inside.json(Method::GET, &path, Body::empty()).await?))
+    Ok(Json(look(&app, &hub, &path).await?))
 }
 
 /// Ports that something listens on, and where a browser finds them.
@@ -221,10 +213,7 @@ async fn ports(
         reach: String,
     }
     let hub = app.hub(&caller, &id).await?;
-    let inside = Inside::of(&app, &hub).await?;
-    let found: Found = inside
-        .json(Method::GET, "/api/ports", Body::empty())
-        .await?;
+    let found: Found = look(&app, &hub, "/api/ports").await?;
     let ports = found.ports.into_iter().map(|port| v1::PortInfo {
         url: app.site().url(Target::Port(port.port), hub.session()),
         port: port.port,
@@ -233,6 +222,38 @@ async fn ports(
     Ok(Json(v1::PortList {
         ports: ports.collect(),
         exposed_port: found.exposed_port,
+    }))
+}
+
+/// Ports that somebody in the sandbox gave names, and where a browser finds them.
+#[utoipa::path(get, path = "/v1/sessions/{id}/tunnels", tag = "inside",
+    params(("id" = String, Path)),
+    responses((status = 200, body = v1::TunnelList)))]
+async fn tunnels(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Answer<Json<v1::TunnelList>> {
+    #[derive(Deserialize)]
+    struct Found {
+        tunnels: Vec<Tunnel>,
+    }
+    #[derive(Deserialize)]
+    struct Tunnel {
+        name: String,
+        port: u16,
+        protocol: String,
+    }
+    let hub = app.hub(&caller, &id).await?;
+    let found: Found = look(&app, &hub, "/api/tunnels").await?;
+    let tunnels = found.tunnels.into_iter().map(|tunnel| v1::TunnelInfo {
+        url: app.site().url(Target::Port(tunnel.port), hub.session()),
+        name: tunnel.name,
+        port: tunnel.port,
+        protocol: tunnel.protocol,
+    });
+    Ok(Json(v1::TunnelList {
+        tunnels: tunnels.collect(),
     }))
 }
 
@@ -246,12 +267,7 @@ async fn services(
     Named(id): Named<String>,
 ) -> Answer<Json<v1::ServiceList>> {
     let hub = app.hub(&caller, &id).await?;
-    let inside = Inside::of(&app, &hub).await?;
-    Ok(Json(
-        inside
-            .json(Method::GET, "/api/services", Body::empty())
-            .await?,
-    ))
+    Ok(Json(look(&app, &hub, "/api/services").await?))
 }
 
 /// Starts, stops or restarts a service.
@@ -268,16 +284,11 @@ async fn act_on_service(
         return Err(Problem::not_found("thing to do to a service"));
     }
     let hub = app.hub(&caller, &id).await?;
-    let inside = Inside::of(&app, &hub).await?;
-    let path = format!(
-        "/api/services/{}/{action}",
-        encode(&name).replace('/', "%2F")
-    );
-    let answer = inside.json(Method::POST, &path, Body::empty()).await?;
     let body = json!({ "service": name, "action": action });
     app.audit(&caller, "session.service", Some(hub.session()), body)
         .await?;
-    Ok(Json(answer))
+    let path = format!("/api/services/{}/{action}", encode(&name));
+    Ok(Json(act(&app, &hub, &path, &json!({})).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -299,11 +310,11 @@ async fn service_log(
     Params(tail): Params<Tail>,
 ) -> Answer<Response> {
     let hub = app.hub(&caller, &id).await?;
-    let inside = Inside::of(&app, &hub).await?;
+    let inside = inside(&app, &hub).await?;
     let tail = tail.tail.unwrap_or(64 << 10).min(4 << 20);
-    let name = encode(&name).replace('/', "%2F");
+    let name = encode(&name);
     let path = format!("/api/services/{name}/logs?tail={tail}");
-    let log = inside.read(Method::GET, &path, Body::empty()).await?;
+    let log = inside.read(Method::GET, &path, "", PATIENCE).await?;
     let kind = [
         ("content-type", "application/octet-stream"),
         ("x-content-type-options", "nosniff"),
@@ -342,9 +353,8 @@ async fn git_status(
     Params(at): Params<InRepo>,
 ) -> Answer<Json<Value>> {
     let hub = app.hub(&caller, &id).await?;
-    let inside = Inside::of(&app, &hub).await?;
     let path = format!("/api/git/status?{}", at.query());
-    Ok(Json(inside.json(Method::GET, &path, Body::empty()).await?))
+    Ok(Json(look(&app, &hub, &path).await?))
 }
 
 /// What changed against the last commit.
@@ -358,7 +368,6 @@ async fn git_diff(
     Params(at): Params<InRepo>,
 ) -> Answer<Json<Value>> {
     let hub = app.hub(&caller, &id).await?;
-    let inside = Inside::of(&app, &hub).await?;
     let path = format!("/api/git/diff?{}", at.query());
-    Ok(Json(inside.json(Method::GET, &path, Body::empty()).await?))
+    Ok(Json(look(&app, &hub, &path).await?))
 }

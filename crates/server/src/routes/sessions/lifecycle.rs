@@ -6,10 +6,12 @@ use model::session::{Lifecycle, PauseReason, State as At, StopReason};
 use model::{Id, Origin, Session};
 use serde::Deserialize;
 use serde_json::json;
+use store::idempotency::Attempt;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::v1;
 
+use super::create::{Made, write};
 use super::{now, read_title};
 use crate::app::{App, read_snapshot, read_spec};
 use crate::auth::Caller;
@@ -48,6 +50,9 @@ async fn cancel(
 ) -> Answer<Json<v1::Session>> {
     caller.may_change()?;
     let hub = app.hub(&caller, &id).await?;
+    let body = json!({ "channel": which.channel });
+    app.audit(&caller, "session.cancel", Some(hub.session()), body)
+        .await?;
     hub.cancel(which.channel.as_deref()).await?;
     Ok(Json(now(&app, &caller, &id).await?))
 }
@@ -63,10 +68,9 @@ async fn pause(
 ) -> Answer<Json<v1::SessionWithReceipt>> {
     caller.may_change()?;
     let hub = app.hub(&caller, &id).await?;
-    let receipt = hub.pause(PauseReason::Manual).await?;
-    let body = json!({ "snapshot": receipt.id });
-    app.audit(&caller, "session.pause", Some(hub.session()), body)
+    app.audit(&caller, "session.pause", Some(hub.session()), json!({}))
         .await?;
+    let receipt = hub.pause(PauseReason::Manual).await?;
     Ok(Json(v1::SessionWithReceipt {
         session: now(&app, &caller, &id).await?,
         receipt: Some(shown::receipt(&receipt)),
@@ -84,9 +88,9 @@ async fn resume(
 ) -> Answer<Json<v1::Session>> {
     caller.may_change()?;
     let hub = app.hub(&caller, &id).await?;
-    hub.ensure_ready().await?;
     app.audit(&caller, "session.resume", Some(hub.session()), json!({}))
         .await?;
+    hub.ensure_ready().await?;
     Ok(Json(now(&app, &caller, &id).await?))
 }
 
@@ -119,10 +123,10 @@ async fn stop(
 ) -> Answer<Json<v1::SessionWithReceipt>> {
     caller.may_change()?;
     let hub = app.hub(&caller, &id).await?;
-    hub.stop(StopReason::Manual).await?;
-    hub.is_over().await?;
     app.audit(&caller, "session.stop", Some(hub.session()), json!({}))
         .await?;
+    hub.stop(StopReason::Manual).await?;
+    hub.is_over().await?;
     let session = now(&app, &caller, &id).await?;
     let receipt = match &session.snapshot_id {
         Some(snapshot) => app.store().find_snapshot(snapshot).await?,
@@ -149,12 +153,17 @@ async fn fork(
     let parent = app.session(&caller, &id).await?.id;
     let title = fork.title.as_deref().map(read_title).transpose()?;
     let what = format!("POST /v1/sessions/{parent}/fork");
-    let attempt = match Once::begin(&app, &caller, &headers, &what, &fork).await? {
-        Once::Do(attempt) => attempt,
-        Once::Done(status, session) => return Ok((status, Json(session))),
+    let made: Made = match Once::begin(&app, &caller, &headers, &what, &fork).await? {
+        Once::Do(attempt) => {
+            let made = make_fork(&app, &caller, parent, &fork, title, attempt.as_ref()).await;
+            if made.is_err() {
+                once::forget(&app, attempt.as_ref()).await?;
+            }
+            made?
+        }
+        Once::Done(made) => made,
     };
-    let made = make_fork(&app, &caller, parent, &fork, title).await;
-    let session = once::done(&app, attempt, StatusCode::CREATED, made).await?;
+    let session = now(&app, &caller, &made.id).await?;
     Ok((StatusCode::CREATED, Json(session)))
 }
 
@@ -164,17 +173,16 @@ async fn make_fork(
     parent: Id<Session>,
     fork: &v1::Fork,
     title: Option<String>,
-) -> Answer<v1::Session> {
+    attempt: Option<&Attempt>,
+) -> Answer<Made> {
     let snapshot = fork.snapshot_id.as_deref().map(read_snapshot).transpose()?;
-    let forked = app.sessions().fork(parent, snapshot, caller.user).await?;
+    let planned = app.sessions().plan_fork(parent, snapshot, caller.user);
+    let mut planned = planned.await?;
     if let Some(title) = title {
-        let hub = app.sessions().open(forked).await?;
-        hub.rename(&title).await?;
+        planned.title = title;
     }
     let body = json!({ "parent": parent.to_string() });
-    app.audit(caller, "session.fork", Some(forked), body)
-        .await?;
-    now(app, caller, &forked.to_string()).await
+    write(app, caller, &planned, "session.fork", &body, attempt).await
 }
 
 /// Consents to what a degraded session lost, and has it run from what was kept.
@@ -201,9 +209,9 @@ async fn recover(
         None => spec.base.map_or(Origin::Bare, Origin::Base),
     };
     let hub = app.sessions().open(record.id).await?;
-    hub.recover(origin).await?;
     app.audit(&caller, "session.recover", Some(record.id), json!({}))
         .await?;
+    hub.recover(origin).await?;
     Ok(Json(now(&app, &caller, &id).await?))
 }
 

@@ -1,11 +1,14 @@
+mod actions;
 mod create;
 mod env;
+mod evidence;
 mod inside;
 mod lifecycle;
 mod messages;
 mod previews;
 mod prompts;
 mod records;
+mod related;
 mod snapshots;
 mod watch;
 
@@ -19,13 +22,16 @@ use crate::shown;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
+        .merge(actions::routes())
         .merge(create::routes())
         .merge(env::routes())
+        .merge(evidence::routes())
         .merge(inside::routes())
         .merge(lifecycle::routes())
         .merge(messages::routes())
         .merge(prompts::routes())
         .merge(records::routes())
+        .merge(related::routes())
         .merge(previews::routes())
         .merge(snapshots::routes())
         .merge(watch::routes())

@@ -103,10 +103,10 @@ async fn share(
     };
     let mut tx = app.store().begin().await?;
     tx.create_share(&TokenHash::of(&link), &share).await?;
-    tx.commit().await?;
     let body = json!({ "share": share.id.to_string(), "port": share.port });
-    app.audit(&caller, "session.share", Some(session), body)
+    tx.record(&app.line(&caller, "session.share", Some(session), &body))
         .await?;
+    tx.commit().await?;
     let url = app.site().url(target, session);
     let made = v1::ShareMade {
         id: share.id.to_string(),
@@ -130,10 +130,10 @@ async fn revoke(
     let share: Id<ShareKind> = share.parse().map_err(|_| Problem::not_found("share"))?;
     let mut tx = app.store().begin().await?;
     tx.revoke_share(session, share, app.now()).await?;
-    tx.commit().await?;
     let body = json!({ "share": share.to_string() });
-    app.audit(&caller, "session.unshare", Some(session), body)
+    tx.record(&app.line(&caller, "session.unshare", Some(session), &body))
         .await?;
+    tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

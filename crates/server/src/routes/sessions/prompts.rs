@@ -2,14 +2,16 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use model::{Id, Prompt as PromptKind};
+use model::{Id, Session};
+use serde_json::json;
 use sessions::Ask;
-use store::prompts::{Mode, NewPrompt};
+use store::audit::Line;
+use store::prompts::NewPrompt;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use wire::link::{Author, DEFAULT_CHANNEL, MAX_INLINE};
 use wire::v1;
 
+use super::watch::known;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Json, Named};
@@ -17,8 +19,6 @@ use crate::problem::{Answer, Problem};
 use crate::shown;
 
 const LONGEST_ID: usize = 100;
-const CHAIN: usize = 8;
-const ATTACHMENTS: usize = 8;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -38,91 +38,22 @@ async fn ask(
 ) -> Answer<(StatusCode, Json<v1::Prompt>)> {
     caller.may_change()?;
     let hub = app.hub(&caller, &id).await?;
-    let prompt = hub.prompt(read(&app, &caller, new).await?).await?;
+    let prompt = read(&app, &caller, new).await?;
+    let line = line(&app, &caller, hub.session(), &prompt);
+    let prompt = hub.prompt_by(prompt, line).await?;
     Ok((StatusCode::ACCEPTED, Json(shown::prompt(&prompt)?)))
 }
 
 /// As the session takes it, with who asks.
-pub(crate) async fn read(app: &App, caller: &Caller, new: v1::NewPrompt) -> Answer<NewPrompt> {
-    if new.content.trim().is_empty() {
-        return Err(Problem::invalid("`content` is empty"));
-    }
-    if new.content.len() > MAX_INLINE {
-        return Err(Problem::too_large(format!(
-            "`content` has at most {MAX_INLINE} bytes: upload the rest"
-        )));
-    }
-    if new.attachments.len() > ATTACHMENTS {
-        return Err(Problem::invalid(format!(
-            "a prompt has at most {ATTACHMENTS} attachments"
-        )));
-    }
-    let is_name = |name: &str| {
-        (1..=LONGEST_ID).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
-    };
-    let id = match new.id {
-        Some(id) if is_name(&id) => id,
-        Some(_) => {
-            return Err(Problem::invalid(format!(
-                "`id` has 1 to {LONGEST_ID} printable characters"
-            )));
-        }
-        None => Id::<PromptKind>::new(app.clock()).to_string(),
-    };
-    let channel = new.channel.unwrap_or_else(|| DEFAULT_CHANNEL.to_owned());
-    if !is_name(&channel) {
-        return Err(Problem::invalid("`channel` is as in `web:default`"));
-    }
-    let ask = Ask {
-        content: new.content,
-        attachments: new.attachments,
-        chain: chain(new.model, new.model_preferences)?,
-        author: author(app, caller).await?,
-        reply_channel: None,
-    };
-    Ok(NewPrompt {
-        id,
-        channel,
-        mode: match new.mode.unwrap_or_default() {
-            v1::PromptMode::Followup => Mode::Followup,
-            v1::PromptMode::Steer => Mode::Steer,
-            v1::PromptMode::Collect => Mode::Collect,
-        },
-        body: serde_json::to_string(&ask).map_err(Problem::internal)?,
-    })
+pub(super) async fn read(app: &App, caller: &Caller, new: v1::NewPrompt) -> Answer<NewPrompt> {
+    let author = known(app, caller).await?.author();
+    Ok(gateway::prompts::read(new, author, app.clock())?)
 }
 
-/// The model first, then what is preferred, each once.
-fn chain(model: Option<String>, preferences: Vec<String>) -> Answer<Vec<String>> {
-    let mut chain: Vec<String> = Vec::new();
-    for name in model.into_iter().chain(preferences) {
-        let name = name.trim();
-        if name.is_empty() || name.len() > 200 || !name.contains('/') {
-            return Err(Problem::invalid("a model is as in `provider/model`"));
-        }
-        if !chain.iter().any(|known| known == name) {
-            chain.push(name.to_owned());
-        }
-    }
-    if chain.len() > CHAIN {
-        return Err(Problem::invalid(format!(
-            "a prompt names at most {CHAIN} models"
-        )));
-    }
-    Ok(chain)
-}
-
-async fn author(app: &App, caller: &Caller) -> Answer<Option<Author>> {
-    let Some(user) = caller.user else {
-        return Ok(None);
-    };
-    let user = app.store().find_user(user).await?;
-    Ok(user.map(|user| Author {
-        id: user.id.to_string(),
-        email: Some(user.email),
-        name: Some(user.name),
-        ..Author::default()
-    }))
+/// For the audit; never what was said.
+pub(super) fn line(app: &App, caller: &Caller, session: Id<Session>, prompt: &NewPrompt) -> Line {
+    let body = json!({ "prompt": prompt.id });
+    app.line(caller, "session.prompt", Some(session), &body)
 }
 
 /// A prompt, and how far it is.
@@ -159,6 +90,9 @@ async fn edit(
     let found = found.ok_or_else(|| Problem::not_found("prompt"))?;
     let mut ask: Ask = serde_json::from_str(&found.body).map_err(Problem::internal)?;
     ask.content = edit.content;
+    let body = json!({ "prompt": found.id });
+    app.audit(&caller, "session.prompt_edit", Some(hub.session()), body)
+        .await?;
     hub.edit(&prompt, &ask).await?;
     get(State(app), caller, Named((id, prompt))).await
 }
@@ -174,6 +108,14 @@ async fn withdraw(
 ) -> Answer<StatusCode> {
     caller.may_change()?;
     let hub = app.hub(&caller, &id).await?;
+    let body = json!({ "prompt": prompt.chars().take(LONGEST_ID).collect::<String>() });
+    app.audit(
+        &caller,
+        "session.prompt_withdraw",
+        Some(hub.session()),
+        body,
+    )
+    .await?;
     hub.withdraw(&prompt).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -14,10 +14,8 @@ use super::{now, read_title};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Json, Named, Params};
+use crate::paging::{Paging, cut};
 use crate::problem::{Answer, Problem};
-
-const PAGE: u32 = 50;
-const LONGEST_PAGE: u32 = 200;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -51,20 +49,14 @@ async fn list(
     caller: Caller,
     Params(wanted): Params<Wanted>,
 ) -> Answer<Json<v1::Page<v1::Session>>> {
-    let limit = wanted.limit.unwrap_or(PAGE);
-    if limit == 0 || limit > LONGEST_PAGE {
-        return Err(Problem::invalid(format!("`limit` is 1 to {LONGEST_PAGE}")));
-    }
-    let before = wanted.cursor.map(|cursor| cursor.parse());
-    let before = before
-        .transpose()
-        .map_err(|_| Problem::invalid("`cursor` is the `next_cursor` of the page before"))?;
+    let paging = Paging::new(wanted.cursor, wanted.limit);
+    let (limit, before) = (paging.limit()?, paging.cursor()?);
     let parent = wanted.parent.as_deref().map(str::parse);
     let parent = parent
         .transpose()
         .map_err(|_| Problem::invalid("`parent` is the id of a session"))?;
     let listing = Listing {
-        status: wanted.status.map(stored),
+        status: wanted.status.map(stored).transpose()?,
         archived: if wanted.archived {
             Archived::Only
         } else {
@@ -75,15 +67,11 @@ async fn list(
         before,
         limit: limit + 1,
     };
-    let mut records = app
+    let records = app
         .store()
         .list_sessions(caller.organisation, listing)
         .await?;
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let has_more = records.len() > limit;
-    records.truncate(limit);
-    let next_cursor = records.last().filter(|_| has_more);
-    let next_cursor = next_cursor.map(|record| record.id.to_string());
+    let (records, next_cursor) = cut(records, limit, |record| record.id.to_string());
     let items = records
         .iter()
         .map(|record| gateway::shown::session(record, Some(app.site())));
@@ -93,15 +81,16 @@ async fn list(
     }))
 }
 
-fn stored(status: v1::Status) -> Status {
-    match status {
+fn stored(status: v1::Status) -> Answer<Status> {
+    Ok(match status {
         v1::Status::Starting => Status::Starting,
         v1::Status::Running => Status::Running,
         v1::Status::Migrating => Status::Migrating,
         v1::Status::Paused => Status::Paused,
         v1::Status::Suspended => Status::Suspended,
         v1::Status::Stopped => Status::Stopped,
-    }
+        v1::Status::Unknown => return Err(Problem::invalid("no session is in such a `status`")),
+    })
 }
 
 /// A session.
@@ -126,16 +115,17 @@ async fn change(
     Json(change): Json<v1::ChangeSession>,
 ) -> Answer<Json<v1::Session>> {
     caller.may_change()?;
+    let title = change.title.as_deref().map(read_title).transpose()?;
     let hub = app.hub(&caller, &id).await?;
-    if let Some(title) = &change.title {
-        hub.rename(&read_title(title)?).await?;
+    let body = json!({ "title": title, "archived": change.archived });
+    app.audit(&caller, "session.change", Some(hub.session()), body)
+        .await?;
+    if let Some(title) = &title {
+        hub.rename(title).await?;
     }
     if let Some(archived) = change.archived {
         hub.archive(archived).await?;
     }
-    let body = json!({ "title": change.title, "archived": change.archived });
-    app.audit(&caller, "session.change", Some(hub.session()), body)
-        .await?;
     Ok(Json(now(&app, &caller, &id).await?))
 }
 
@@ -149,9 +139,9 @@ async fn delete(
 ) -> Answer<StatusCode> {
     caller.may_change()?;
     let record = app.session(&caller, &id).await?;
-    app.sessions().delete(record.id).await?;
     let body = json!({ "title": record.title });
     app.audit(&caller, "session.delete", Some(record.id), body)
         .await?;
+    app.sessions().delete(record.id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -7,11 +7,13 @@ use wire::v1;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{Json, MaybeJson, Named};
+use crate::extract::{Json, MaybeJson, Named, Params};
+use crate::paging::Paging;
 use crate::problem::{Answer, Problem};
+use crate::routes::snapshots::{before, page};
 use crate::shown;
 
-const MOST: u32 = 200;
+const LONGEST_MESSAGE: usize = 1000;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list, take))
@@ -19,19 +21,21 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// What was kept of a session, the newest first.
 #[utoipa::path(get, path = "/v1/sessions/{id}/snapshots", tag = "snapshots",
-    params(("id" = String, Path)),
+    params(("id" = String, Path), Paging),
     responses((status = 200, body = v1::Page<v1::SnapshotInfo>)))]
 async fn list(
     State(app): State<App>,
     caller: Caller,
     Named(id): Named<String>,
+    Params(paging): Params<Paging>,
 ) -> Answer<Json<v1::Page<v1::SnapshotInfo>>> {
     let session = app.session(&caller, &id).await?.id;
-    let snapshots = app.store().session_snapshots(session, MOST).await?;
-    Ok(Json(v1::Page {
-        items: snapshots.iter().map(shown::snapshot).collect(),
-        next_cursor: None,
-    }))
+    let (limit, before) = (paging.limit()?, before(&paging)?);
+    let found = app
+        .store()
+        .session_snapshots(session, before.as_ref(), limit + 1)
+        .await?;
+    Ok(Json(page(found, limit)))
 }
 
 /// Keeps a running session's disk as it is now; it goes on.
@@ -42,14 +46,25 @@ async fn take(
     State(app): State<App>,
     caller: Caller,
     Named(id): Named<String>,
-    MaybeJson(_new): MaybeJson<v1::NewSnapshot>,
+    MaybeJson(new): MaybeJson<v1::NewSnapshot>,
 ) -> Answer<(StatusCode, Json<v1::Receipt>)> {
     caller.may_change()?;
+    let message = new.message.as_deref().map(str::trim);
+    let message = message.filter(|message| !message.is_empty());
+    if message.is_some_and(|message| message.len() > LONGEST_MESSAGE) {
+        return Err(Problem::invalid(format!(
+            "`message` has at most {LONGEST_MESSAGE} bytes"
+        )));
+    }
     let hub = app.hub(&caller, &id).await?;
-    let snapshot = hub.snapshot().await?.to_string();
-    let body = json!({ "snapshot": snapshot });
+    let body = json!({ "message": message });
     app.audit(&caller, "session.snapshot", Some(hub.session()), body)
         .await?;
+    let snapshot = match message {
+        Some(message) => hub.snapshot_called(message).await?,
+        None => hub.snapshot().await?,
+    };
+    let snapshot = snapshot.to_string();
     let taken = app.store().find_snapshot(&snapshot).await?;
     let taken = taken.ok_or_else(|| Problem::internal("a snapshot without a record"))?;
     Ok((StatusCode::CREATED, Json(shown::receipt(&taken))))

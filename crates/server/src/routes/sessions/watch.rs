@@ -3,8 +3,7 @@
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use gateway::{Terminal, Watched};
-use model::{Id, Session};
+use gateway::{Audited, Terminal, Visit, Watched};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -77,6 +76,7 @@ async fn watched(
         caller: known(app, caller).await?,
         since: from.since,
         resume: from.resume.unwrap_or(wakes),
+        leave: app.guests().enter(caller),
     })
 }
 
@@ -101,8 +101,11 @@ async fn terminal(
     Params(screen): Params<Screen>,
     request: Request,
 ) -> Answer<Response> {
-    let session: Id<Session> = app.session(&caller, &id).await?.id;
-    let known = known(&app, &caller).await?;
+    let visit = Visit {
+        session: app.session(&caller, &id).await?.id,
+        caller: known(&app, &caller).await?,
+        leave: app.guests().enter(&caller),
+    };
     let terminal = Terminal {
         name: screen.name,
         columns: screen.columns,
@@ -112,30 +115,36 @@ async fn terminal(
     let mut request = request.map(drop);
     let answer = app
         .gateway()
-        .terminal(&mut request, session, &known, &terminal)
+        .terminal(&mut request, &visit, &terminal)
         .await;
     Ok(answer.map(Body::new))
 }
 
 /// As others who watch see them.
-async fn known(app: &App, caller: &Caller) -> Answer<gateway::Caller> {
+pub(super) async fn known(app: &App, caller: &Caller) -> Answer<gateway::Caller> {
     let user = match caller.user {
         Some(user) => app.store().find_user(user).await?,
         None => None,
     };
     let role = caller.shown_role();
+    let audited = Some(Audited {
+        organisation: caller.organisation,
+        actor: caller.actor(),
+    });
     Ok(match user {
         Some(user) => gateway::Caller {
             id: user.id.to_string(),
             name: user.name,
             email: Some(user.email),
             role,
+            audited,
         },
         None => gateway::Caller {
-            id: "service".to_owned(),
-            name: "service".to_owned(),
+            id: gateway::SERVICE.to_owned(),
+            name: gateway::SERVICE.to_owned(),
             email: None,
             role,
+            audited,
         },
     })
 }

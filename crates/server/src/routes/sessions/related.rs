@@ -1,0 +1,107 @@
+//! What came of a session: others that were made from it, pull requests, what a setup found out.
+
+use axum::extract::State;
+use serde_json::{Value, json};
+use store::sessions::{Archived, Listing};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use wire::v1;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::extract::{Json, Named, Params};
+use crate::paging::{Paging, cut};
+use crate::problem::{Answer, Problem};
+use crate::shown;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(children))
+        .routes(routes!(pulls))
+        .routes(routes!(setup))
+}
+
+/// Sessions that were made from this one, the newest first.
+#[utoipa::path(get, path = "/v1/sessions/{id}/children", tag = "sessions",
+    params(("id" = String, Path), Paging),
+    responses((status = 200, body = v1::Page<v1::Session>)))]
+async fn children(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Params(paging): Params<Paging>,
+) -> Answer<Json<v1::Page<v1::Session>>> {
+    let parent = app.session(&caller, &id).await?.id;
+    let limit = paging.limit()?;
+    let listing = Listing {
+        archived: Archived::Shown,
+        parent: Some(parent),
+        before: paging.cursor()?,
+        limit: limit + 1,
+        ..Listing::default()
+    };
+    let found = app
+        .store()
+        .list_sessions(caller.organisation, listing)
+        .await?;
+    let (found, next_cursor) = cut(found, limit, |session| session.id.to_string());
+    let items = found
+        .iter()
+        .map(|record| gateway::shown::session(record, Some(app.site())));
+    Ok(Json(v1::Page {
+        items: items.collect(),
+        next_cursor,
+    }))
+}
+
+/// What was said of pull requests, in order: the `pull_request` frames of the session's log.
+#[utoipa::path(get, path = "/v1/sessions/{id}/pulls", tag = "sessions",
+    params(("id" = String, Path), Paging),
+    responses((status = 200, body = v1::Page<Value>)))]
+async fn pulls(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Params(paging): Params<Paging>,
+) -> Answer<Json<v1::Page<Value>>> {
+    let session = app.session(&caller, &id).await?.id;
+    let limit = paging.limit()?;
+    let since = paging.cursor::<u64>()?.unwrap_or(0);
+    let found = app.store().pull_requests(session, since, limit + 1).await?;
+    let (found, next_cursor) = cut(found, limit, |event| event.seq.to_string());
+    let shown = found.iter().map(|event| {
+        let mut frame: Value = serde_json::from_str(&event.body).unwrap_or_default();
+        frame["seq"] = json!(event.seq);
+        frame["at"] = json!(shown::time(event.at));
+        frame
+    });
+    Ok(Json(v1::Page {
+        items: shown.collect(),
+        next_cursor,
+    }))
+}
+
+/// What a setup session found out, as far as it said.
+#[utoipa::path(get, path = "/v1/sessions/{id}/setup", tag = "tools",
+    params(("id" = String, Path)),
+    responses((status = 200, body = v1::Setup)))]
+async fn setup(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Answer<Json<v1::Setup>> {
+    let session = app.session(&caller, &id).await?.id;
+    let Some(found) = app.store().find_setup(session).await? else {
+        return Ok(Json(v1::Setup::default()));
+    };
+    Ok(Json(v1::Setup {
+        services: read(found.services.as_deref())?,
+        env_files: read(found.env_files.as_deref())?,
+        updated_at: Some(shown::time(found.updated_at)),
+    }))
+}
+
+fn read<T: serde::de::DeserializeOwned>(list: Option<&str>) -> Answer<Vec<T>> {
+    let read = list.map(serde_json::from_str).transpose();
+    Ok(read.map_err(Problem::internal)?.unwrap_or_default())
+}
