@@ -6,6 +6,7 @@ use hyper::header::{self, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::{Id, Session};
+use sessions::Handle;
 use tokio::time::timeout;
 use wire::workplace::DEVTOOLS_PORT;
 
@@ -53,19 +54,9 @@ impl Gateway {
             let message = "this address speaks WebSocket, version 13";
             return problem(StatusCode::UPGRADE_REQUIRED, "upgrade-required", message);
         }
-        let woken = async {
-            let handle = self.0.sessions.open(session).await?;
-            let place = handle.ensure_ready().await?;
-            let inside = self.0.inside(session, place).await?;
-            Ok::<_, sessions::HubError>((handle, inside))
-        };
-        let (handle, inside) = match timeout(self.0.settings.wake, woken).await {
-            Ok(Ok(woken)) => woken,
-            Ok(Err(error)) => return answer::of_hub(&error),
-            Err(_) => {
-                let message = "the session is waking: try again in a moment";
-                return problem(StatusCode::SERVICE_UNAVAILABLE, "session-waking", message);
-            }
+        let (handle, inside) = match self.wake(session).await {
+            Ok(woken) => woken,
+            Err(refused) => return refused,
         };
         let shaken = timeout(self.0.settings.wake, self.shake(request, &inside, terminal)).await;
         let (mut response, backend) = match shaken.unwrap_or(Err(InsideError::Late)) {
@@ -88,6 +79,28 @@ impl Gateway {
             }
         });
         response
+    }
+
+    /// Its sandbox, awake, or why there is none.
+    pub(crate) async fn wake(
+        &self,
+        session: Id<Session>,
+    ) -> Result<(Handle, Inside), Response<Body>> {
+        let woken = async {
+            let handle = self.0.sessions.open(session).await?;
+            let place = handle.ensure_ready().await?;
+            let inside = self.0.inside(session, place).await?;
+            Ok::<_, sessions::HubError>((handle, inside))
+        };
+        match timeout(self.0.settings.wake, woken).await {
+            Ok(Ok(woken)) => Ok(woken),
+            Ok(Err(error)) => Err(answer::of_hub(&error)),
+            Err(_) => {
+                let message = "the session is waking: try again in a moment";
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                Err(problem(status, "session-waking", message))
+            }
+        }
     }
 
     /// The client's handshake, word for word: what the sandbox agrees to, the client gets to see.

@@ -74,6 +74,14 @@ impl Problem {
         problem
     }
 
+    /// For where there is no status any more: a socket that is open.
+    pub(crate) fn refusal(self) -> gateway::Refusal {
+        gateway::Refusal {
+            code: self.code.to_owned(),
+            message: self.detail,
+        }
+    }
+
     /// A fault of ours. The caller learns that it is one; the log learns which.
     pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
         tracing::error!(%error, "a request failed for a reason of ours");

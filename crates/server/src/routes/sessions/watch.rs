@@ -6,20 +6,24 @@ use axum::response::Response;
 use gateway::{Terminal, Watched};
 use model::{Id, Session};
 use serde::Deserialize;
+use serde_json::json;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::inside;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Named, Params};
-use crate::problem::Answer;
+use crate::problem::{Answer, Problem};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(connect))
         .routes(routes!(events))
         .routes(routes!(terminal))
+        .routes(routes!(port))
+        .routes(routes!(command))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -115,6 +119,58 @@ async fn terminal(
         .terminal(&mut request, session, &known, &terminal)
         .await;
     Ok(answer.map(Body::new))
+}
+
+/// A port of the sandbox: a WebSocket of bytes both ways. The text frame `{"type":"eof"}` ends one way.
+#[utoipa::path(get, path = "/v1/sessions/{id}/ports/{port}", tag = "inside",
+    params(("id" = String, Path), ("port" = u16, Path)),
+    responses((status = 101, description = "A WebSocket, bytes both ways")))]
+async fn port(
+    State(app): State<App>,
+    caller: Caller,
+    Named((id, port)): Named<(String, u16)>,
+    request: Request,
+) -> Answer<Response> {
+    caller.may_change()?;
+    let session: Id<Session> = app.session(&caller, &id).await?.id;
+    let known = known(&app, &caller).await?;
+    let body = json!({ "port": port });
+    app.audit(&caller, "session.port", Some(session), body)
+        .await?;
+    let mut request = request.map(drop);
+    let answer = app.gateway().port(&mut request, session, &known, port);
+    Ok(answer.await.map(Body::new))
+}
+
+/// A command with its input and output: a WebSocket. The first frame is the request, as text; then
+/// binary frames are its input, and `{"type":"eof"}` ends that. What it prints comes as binary frames
+/// that begin with 1, or 2 for errors; `{"type":"exit","exit_code":0}` is the last. It ends with its
+/// client.
+#[utoipa::path(get, path = "/v1/sessions/{id}/exec", tag = "inside",
+    params(("id" = String, Path)),
+    responses((status = 101, description = "A WebSocket")))]
+async fn command(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    request: Request,
+) -> Answer<Response> {
+    caller.may_change()?;
+    let session: Id<Session> = app.session(&caller, &id).await?.id;
+    let known = known(&app, &caller).await?;
+    let mut request = request.map(drop);
+    let noted = app.clone();
+    let admit: gateway::Admit = Box::new(move |wanted| {
+        Box::pin(async move {
+            let (spec, argv) = inside::command(wanted, None).map_err(Problem::refusal)?;
+            let body = json!({ "argv": argv });
+            let written = noted.audit(&caller, "session.exec", Some(session), body);
+            written.await.map_err(Problem::refusal)?;
+            Ok(spec)
+        })
+    });
+    let answer = app.gateway().command(&mut request, session, &known, admit);
+    Ok(answer.await.map(Body::new))
 }
 
 /// As others who watch see them.
