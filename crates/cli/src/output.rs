@@ -54,6 +54,19 @@ impl Output {
         }
     }
 
+    /// What is shown in place of what was shown before: on a terminal where that was, elsewhere
+    /// below it.
+    pub(crate) fn again(
+        self,
+        value: &impl Serialize,
+        for_people: &str,
+    ) -> Result<(), CommandError> {
+        if !self.json && io::stdout().is_terminal() {
+            self.raw(b"\x1b[H\x1b[2J")?;
+        }
+        self.result(value, || for_people.to_owned())
+    }
+
     pub(crate) fn error(self, error: &CommandError) {
         let text = if self.json {
             error_json(error)

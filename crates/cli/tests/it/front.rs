@@ -22,14 +22,14 @@ use crate::world::{Running, World};
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A home of its own, with the base in it: a server takes up every sandbox of its home.
-struct Front {
-    world: World,
+pub(crate) struct Front {
+    pub(crate) world: World,
     port: u16,
     server: Option<Running>,
 }
 
 impl Front {
-    async fn up() -> Option<Self> {
+    pub(crate) async fn up() -> Option<Self> {
         let based = Based::slim()?;
         let world = World::new();
         let file = world.nacre.home.path().join("base.nacre");
@@ -52,7 +52,7 @@ impl Front {
         Some(front)
     }
 
-    async fn start(&mut self) {
+    pub(crate) async fn start(&mut self) {
         let listen = format!("127.0.0.1:{}", self.port);
         let mut command: Command = self.world.nacre.command(["serve", "--listen", &listen]);
         let server = command.stdout(Stdio::null()).spawn().unwrap();
@@ -68,11 +68,11 @@ impl Front {
     }
 
     /// As a machine that fails does it.
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.server = None;
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let token = fs_err::read_to_string(self.world.nacre.home.path().join("token")).unwrap();
         let url = format!("http://127.0.0.1:{}", self.port);

@@ -9,7 +9,7 @@ use wire::v1::{ClientStatus, Event, NewRepo, NewSession, Session};
 
 use super::{find, of_session, prompt, word};
 use crate::app::App;
-use crate::commands::remote;
+use crate::commands::{models, remote};
 use crate::error::CommandError;
 
 /// The id of the prompt that a session begins with.
@@ -69,7 +69,11 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExitCode, Com
         start: arguments.start,
         ..NewSession::default()
     };
+    let names_a_model = new.model.is_some();
     let session = client.create_session(&new).await?;
+    if !names_a_model {
+        models::say_what_answers(app, session.model.as_deref());
+    }
     if arguments.follow {
         app.output.aside(&format!("· session {}", session.id));
         return prompt::follow(app, &client, &session.id, FIRST, 0).await;

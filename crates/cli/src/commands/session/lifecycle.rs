@@ -3,7 +3,7 @@ use std::process::ExitCode;
 use model::ByteCount;
 use wire::v1::{Fork, NewSnapshot, Receipt, Session};
 
-use super::{each, of_session, took, word};
+use super::{each, of_session, standing, took};
 use crate::app::App;
 use crate::commands::remote;
 use crate::error::CommandError;
@@ -23,6 +23,10 @@ pub(crate) struct RecoverArguments {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  nacre session snapshot ID -m 'before the rewrite'
+  nacre session fork ID --snapshot $(nacre session snapshot ID)")]
 pub(crate) struct SnapshotArguments {
     /// The session's id
     #[arg(value_name = "ID")]
@@ -150,7 +154,7 @@ fn now_is(session: &Session) -> String {
         .iter()
         .filter_map(|phase| phase.took_ms)
         .sum();
-    let status = word(session.client_status);
+    let status = standing(session);
     match taken {
         0 => status.to_owned(),
         taken => format!("{status}, after {}", took(taken)),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use wire::link::Reason;
 use wire::v1::{ClientStatus, Event, PromptStatus, Session};
 
-use super::{find, logs, took, word};
+use super::{find, logs, standing, took};
 use crate::app::App;
 use crate::commands::remote;
 use crate::error::CommandError;
@@ -55,7 +55,7 @@ fn is_error(frame: &Frame) -> bool {
 
 fn story(session: &Session, errors: &[Frame]) -> String {
     let mut text = String::new();
-    let status = word(session.client_status);
+    let status = standing(session);
     let _ = writeln!(
         text,
         "Session {} ({}) is {status}: {}",
@@ -107,8 +107,8 @@ fn means(session: &Session) -> String {
             .map_or_else(String::new, |reason| format!(" ({reason})"))
     };
     match session.client_status {
-        ClientStatus::Creating if session.phases.is_empty() => {
-            "it was not started yet, or is only just starting".to_owned()
+        ClientStatus::Creating if session.generation == 0 => {
+            "it was not started yet; the first prompt starts it".to_owned()
         }
         ClientStatus::Creating => "it is starting".to_owned(),
         ClientStatus::Resuming => "it is starting again".to_owned(),
@@ -149,6 +149,9 @@ fn next(session: &Session, errors: &[Frame]) -> String {
         ClientStatus::Paused | ClientStatus::Suspended => format!("nacre session resume {id}"),
         ClientStatus::Stopped => {
             format!("nacre session fork {id}    # another session that begins with its files")
+        }
+        ClientStatus::Creating if session.generation == 0 => {
+            format!("nacre session prompt {id} TEXT")
         }
         ClientStatus::Creating | ClientStatus::Resuming | ClientStatus::Migrating => {
             format!("nacre session logs {id} --follow")
