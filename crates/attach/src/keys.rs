@@ -1,9 +1,14 @@
 //! What each key does.
 
+use std::time::Duration;
+
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::ask::Ask;
 use crate::screen::{Deed, Place, Screen};
+
+/// How soon a second Ctrl-C must follow to leave.
+const AGAIN: Duration = Duration::from_secs(3);
 
 impl Screen {
     /// What a person did at the terminal.
@@ -43,11 +48,12 @@ impl Screen {
         None
     }
 
-    /// Cancels the turn; the second time in a row it leaves.
+    /// Cancels the turn; a second time soon after, it leaves.
     fn interrupt(&mut self) -> Option<Deed> {
-        if std::mem::replace(&mut self.is_leaving, true) {
+        if self.leaving.is_some() {
             return Some(Deed::Leave);
         }
+        self.leaving = Some(self.now + AGAIN);
         if self.is_busy() {
             self.notice = Some("cancelling the turn; Ctrl-C again leaves".to_owned());
             return Some(Deed::Cancel);
@@ -55,12 +61,6 @@ impl Screen {
         self.editor.take();
         self.notice = Some("Ctrl-C again leaves; the session goes on".to_owned());
         None
-    }
-
-    /// Any other key: nobody wants to leave, and what was said was read.
-    fn settle(&mut self) {
-        self.is_leaving = false;
-        self.notice = None;
     }
 
     fn control(&mut self, code: KeyCode) -> Option<Deed> {

@@ -78,8 +78,8 @@ pub struct Screen {
     /// Sent from here, not told of yet.
     pub(crate) sent: Vec<(String, String)>,
     pub(crate) notice: Option<String>,
-    /// Ctrl-C was pressed, and again it leaves.
-    pub(crate) is_leaving: bool,
+    /// Ctrl-C was pressed, and until then it leaves when it is pressed again.
+    pub(crate) leaving: Option<Duration>,
     pub(crate) now: Duration,
     busy_since: Option<Duration>,
     older: Older,
@@ -100,7 +100,7 @@ impl Screen {
             link: Link::Connecting,
             sent: Vec::new(),
             notice: None,
-            is_leaving: false,
+            leaving: None,
             now: Duration::ZERO,
             busy_since: None,
             older: Older::MayBe,
@@ -164,6 +164,15 @@ impl Screen {
     /// So much time has passed since it began.
     pub fn tick(&mut self, now: Duration) {
         self.now = now;
+        if self.leaving.is_some_and(|until| until <= now) {
+            self.settle();
+        }
+    }
+
+    /// Nobody wants to leave, and what was said was read.
+    pub(crate) fn settle(&mut self) {
+        self.leaving = None;
+        self.notice = None;
     }
 
     /// A prompt was sent under this id.

@@ -150,7 +150,7 @@ const APPEARS_AFTER: Duration = Duration::from_millis(400);
 impl Progress {
     fn shown(doing: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())
-            .with_style(ProgressStyle::default_spinner())
+            .with_style(style())
             .with_message(doing);
         let (done, waits) = mpsc::channel();
         let later = bar.clone();
@@ -175,6 +175,12 @@ impl Progress {
             shown.bar.set_message(printable(line));
         }
     }
+}
+
+/// What is done, and for how long already.
+fn style() -> ProgressStyle {
+    let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})");
+    style.unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
 impl Drop for Shown {

@@ -253,6 +253,16 @@ fn control_c_cancels_the_turn_and_twice_leaves() {
 }
 
 #[test]
+fn a_second_control_c_long_after_the_first_is_a_first_one() {
+    let mut seat = Seat::new();
+    assert_eq!(seat.control('c'), None);
+    seat.screen.tick(Duration::from_secs(5));
+    assert!(!seat.shown().contains("again leaves"));
+    assert_eq!(seat.control('c'), None);
+    assert_eq!(seat.control('c'), Some(Deed::Leave));
+}
+
+#[test]
 fn control_c_between_turns_empties_the_line_first() {
     let mut seat = Seat::new();
     seat.write("never mind");

@@ -4,6 +4,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
@@ -23,8 +24,10 @@ struct Tmux {
 impl Tmux {
     fn running(front: &Front, arguments: &[&str]) -> Self {
         let home = front.world.nacre.home.path();
+        static OPENED: AtomicU32 = AtomicU32::new(0);
+        let opened = OPENED.fetch_add(1, Ordering::Relaxed);
         let tmux = Self {
-            socket: format!("nacre-test-{}-{}", std::process::id(), arguments[1]),
+            socket: format!("nacre-test-{}-{opened}", std::process::id()),
         };
         let nacre = env!("CARGO_BIN_EXE_nacre");
         let line = format!(
@@ -132,9 +135,9 @@ async fn a_person_talks_to_the_agent_through_a_restart_of_the_server() {
     tmux.press("Escape");
 
     // A narrow window shows the same.
-    tmux.tell(&["resize-window", "-x", "50", "-y", "15"]);
+    tmux.tell(&["resize-window", "-x", "80", "-y", "20"]);
     tmux.until("a narrow screen", |shown| {
-        shown.lines().any(|line| line == "─".repeat(50))
+        shown.lines().any(|line| line == "─".repeat(80))
     });
 
     // A turn is cancelled, and twice leaves: the terminal is as it was.
@@ -143,6 +146,7 @@ async fn a_person_talks_to_the_agent_through_a_restart_of_the_server() {
     tmux.until_shown("Ctrl-C cancels");
     tmux.press("C-c");
     tmux.until_shown("· cancelled");
+    tmux.until("rest", at_rest);
     tmux.press("C-c");
     tmux.press("C-c");
     tmux.until_shown("ended 0");
@@ -171,7 +175,6 @@ async fn a_person_has_a_shell_files_and_ports_of_a_session() {
 
 fn shell(front: &Front, id: &str) {
     let tmux = Tmux::running(front, &["session", "shell", id]);
-    tmux.until_shown("Ctrl-] leaves");
     tmux.until("a prompt", |shown| shown.contains('$'));
     tmux.write("echo $((6 * 7)); stty size");
     tmux.press("Enter");

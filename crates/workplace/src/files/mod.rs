@@ -273,12 +273,19 @@ impl Files {
 
     /// A file that appears when it is finished, and not before.
     pub async fn create(&self, path: &str, mode: Option<u32>) -> Result<Writing, FileError> {
+        self.create_within(path, mode, MAX_WRITTEN).await
+    }
+
+    /// The same for what is longer than people write.
+    pub async fn create_within(
+        &self,
+        path: &str,
+        mode: Option<u32>,
+        room: usize,
+    ) -> Result<Writing, FileError> {
         let path = relative(path);
         let connection = self.ask(Work::Write { path, mode }).await?;
-        Ok(Writing {
-            connection,
-            room: MAX_WRITTEN,
-        })
+        Ok(Writing { connection, room })
     }
 
     pub async fn make_directory(&self, path: &str) -> Result<(), FileError> {

@@ -10,6 +10,7 @@ mod lifecycle;
 mod list;
 mod logs;
 mod open;
+mod phases;
 mod port;
 mod prompt;
 mod shell;

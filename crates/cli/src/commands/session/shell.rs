@@ -81,8 +81,9 @@ pub(super) async fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, Co
         )),
         Ended::Signal(number) => Ok(ExitCode::from(128 + number)),
         Ended::Detached | Ended::Lost => {
+            app.output.aside("");
             app.output
-                .aside(&format!("\n· back to it: nacre session shell {id}"));
+                .aside(&format!("· back to it: nacre session shell {id}"));
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -190,7 +190,7 @@ async fn proxy(client: &Client, id: &str, keys: &[Utf8PathBuf]) -> Result<ExitCo
         let message = format!("the session's sandbox has no {SSHD}");
         return Err(CommandError::not_found(message)
             .hint(format!(
-                "install it: `nacre session exec {id} --timeout 5m -- sudo apt-get install -qy openssh-server`"
+                "install it: `nacre session exec {id} --timeout 5m -- sh -c 'sudo apt-get -qq update && sudo apt-get -qy install openssh-server'`"
             ))
             .hint(format!("or have a shell without it: `nacre session shell {id}`")));
     }
