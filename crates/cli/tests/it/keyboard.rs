@@ -171,6 +171,7 @@ async fn a_person_has_a_shell_files_and_ports_of_a_session() {
     files(&front, &id);
     port(&front, &id);
     listed(&front, &id);
+    repository(&front);
 }
 
 fn shell(front: &Front, id: &str) {
@@ -288,4 +289,28 @@ fn listed(front: &Front, id: &str) {
     });
     tmux.press("C-c");
     tmux.until_shown("ended 0");
+}
+
+/// What is committed here is there, with every branch.
+fn repository(front: &Front) {
+    let nacre = &front.world.nacre;
+    let here = nacre.home.path().join("pearls");
+    let script = "git init -q -b main . && git config user.name ada && git config user.email ada@localhost && \
+        echo grit > pearl.txt && git add . && git commit -qm one && git branch other";
+    fs_err::create_dir_all(&here).unwrap();
+    let mut made = Command::new("sh");
+    let made = made.args(["-c", script]).current_dir(&here).status();
+    assert!(made.unwrap().success());
+    let new = nacre.run(["session", "new", here.as_str(), "--start"]);
+    assert_eq!(new.code, Some(0), "{}", new.transcript());
+    let id = new.stdout.trim();
+    let look =
+        "cd pearls && cat pearl.txt && git branch -a --format='%(refname)' && git status --short";
+    let found = nacre.run(["session", "exec", id, "--", "sh", "-c", look]);
+    assert_eq!(
+        found.stdout,
+        "grit\nrefs/heads/main\nrefs/remotes/origin/HEAD\nrefs/remotes/origin/main\nrefs/remotes/origin/other\n",
+        "{}",
+        found.transcript()
+    );
 }
