@@ -8,7 +8,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 help: ## Say what can be made.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-up: rust ## Install what is missing, build, and run a first sandbox.
+up: rust ## Install what is missing, build, and start it: ends with a link for the browser.
 	@cargo xtask up
 
 test: rust ## Install what is missing and run every check and test.

@@ -34,6 +34,10 @@ const RULES: &[(&str, May)] = &[
     ("nacre-carrier", May::Use(&["nacre-wire"])),
     ("nacre-client", May::Use(&["nacre-wire"])),
     (
+        "nacre-attach",
+        May::Use(&["nacre-client", "nacre-model", "nacre-wire"]),
+    ),
+    (
         "nacre-egress",
         May::Use(&["nacre-model", "nacre-relay", "nacre-wire"]),
     ),

@@ -1,7 +1,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    base, bench, completions, config, doctor, internal, man, prove, sandbox, secret, serve,
+    base, bench, completions, config, doctor, internal, login, man, prove, sandbox, secret, serve,
     session, snapshot, storage, token,
 };
 
@@ -32,7 +32,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Session(session::Command),
     /// Print a link that signs a browser in: good once, for a few minutes
-    Login,
+    Login(login::Arguments),
     /// Keys and passwords: of models, of git hosts, and for programs in sessions
     #[command(subcommand)]
     Secret(secret::Command),
@@ -78,6 +78,7 @@ impl Command {
         matches!(
             self,
             Self::Sandbox(sandbox::Command::Port(_))
+                | Self::Session(session::Command::Port(_))
                 | Self::Bench(bench::Command::Hub(_))
                 | Self::Up(_)
                 | Self::Serve(_)

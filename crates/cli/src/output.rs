@@ -54,6 +54,19 @@ impl Output {
         }
     }
 
+    /// What is shown in place of what was shown before: on a terminal where that was, elsewhere
+    /// below it.
+    pub(crate) fn again(
+        self,
+        value: &impl Serialize,
+        for_people: &str,
+    ) -> Result<(), CommandError> {
+        if !self.json && io::stdout().is_terminal() {
+            self.raw(b"\x1b[H\x1b[2J")?;
+        }
+        self.result(value, || for_people.to_owned())
+    }
+
     pub(crate) fn error(self, error: &CommandError) {
         let text = if self.json {
             error_json(error)
@@ -137,7 +150,7 @@ const APPEARS_AFTER: Duration = Duration::from_millis(400);
 impl Progress {
     fn shown(doing: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())
-            .with_style(ProgressStyle::default_spinner())
+            .with_style(style())
             .with_message(doing);
         let (done, waits) = mpsc::channel();
         let later = bar.clone();
@@ -162,6 +175,12 @@ impl Progress {
             shown.bar.set_message(printable(line));
         }
     }
+}
+
+/// What is done, and for how long already.
+fn style() -> ProgressStyle {
+    let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})");
+    style.unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
 impl Drop for Shown {

@@ -44,6 +44,7 @@ mod client;
 mod error;
 mod follow;
 mod frame;
+mod pipe;
 mod transcript;
 
 pub use bearer::Bearer;
@@ -52,6 +53,7 @@ pub use client::Client;
 pub use error::ClientError;
 pub use follow::{Commands, Follow, FollowOptions, Pace, Socket, Update};
 pub use frame::{Body, Frame};
+pub use pipe::{Piece, PipeInput, PipeOutput};
 pub use transcript::{AgentState, HeldMessage, HeldPart, HeldPrompt, Standing, Transcript, Usage};
 
 pub use reqwest::Body as RequestBody;

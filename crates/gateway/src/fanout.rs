@@ -180,6 +180,8 @@ impl Crier {
         for pause in AGAIN {
             match self.try_again(missed).await {
                 Ok(watch) => return Some(watch),
+                // It was removed, and has nothing more to say.
+                Err(HubError::Store(store::Error::NotFound(_))) => return None,
                 Err(error) => {
                     tracing::warn!(session = %self.session, %error, "a session is not heard");
                     tokio::select! {

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::Refusal;
 
 /// How long the other side may take to end after one has.
-const FAREWELL: Duration = Duration::from_secs(10);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
 
 const PIECE: usize = 16 << 10;
 
@@ -27,10 +27,7 @@ pub(crate) async fn join(
 ) {
     let (mut from_one, mut to_one) = tokio::io::split(one);
     let (mut from_other, mut to_other) = tokio::io::split(other);
-    let heard = Heard {
-        last: Mutex::new(Instant::now()),
-        silence,
-    };
+    let heard = Heard::now(silence);
     let mut there = std::pin::pin!(carry(&mut from_one, &mut to_other, &heard));
     let mut back = std::pin::pin!(carry(&mut from_other, &mut to_one, &heard));
     tokio::select! {
@@ -40,18 +37,25 @@ pub(crate) async fn join(
 }
 
 /// When either side was last heard.
-struct Heard {
+pub(crate) struct Heard {
     last: Mutex<Instant>,
     silence: Duration,
 }
 
 impl Heard {
+    pub(crate) fn now(silence: Duration) -> Self {
+        Self {
+            last: Mutex::new(Instant::now()),
+            silence,
+        }
+    }
+
     fn end(&self) -> Instant {
         *self.last.lock().expect("no holder of this lock panics") + self.silence
     }
 
     /// Waits as long as the other direction is alive. None where there is nothing more to wait for.
-    async fn wait<T>(&self, work: impl Future<Output = io::Result<T>>) -> Option<T> {
+    pub(crate) async fn wait<T>(&self, work: impl Future<Output = io::Result<T>>) -> Option<T> {
         let mut work = std::pin::pin!(work);
         loop {
             let end = self.end();

@@ -7,6 +7,8 @@ use hyper::client::conn::http1;
 use hyper::header::{self, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use model::{Id, Session};
+use sessions::Handle;
 use tokio::time::timeout;
 use wire::workplace::DEVTOOLS_PORT;
 
@@ -73,19 +75,7 @@ impl Gateway {
             tx.record(&line).await?;
             tx.commit().await?;
         }
-        let woken = async {
-            let handle = self.0.sessions.open(*session).await?;
-            let place = handle.ensure_ready().await?;
-            let inside = self.0.inside(&handle, place)?;
-            Ok::<_, sessions::HubError>((handle, inside))
-        };
-        let woken = timeout(self.0.settings.wake, woken).await;
-        let (handle, inside) = woken.map_err(|_| {
-            Refusal::later(
-                "session-waking",
-                "the session is waking: try again in a moment",
-            )
-        })??;
+        let (handle, inside) = self.wake(*session).await?;
         let shaken = timeout(self.0.settings.wake, self.shake(request, &inside, terminal)).await;
         let (mut response, backend) = shaken.unwrap_or(Err(InsideError::Late))?;
         join::put_upgrade(response.headers_mut());
@@ -103,6 +93,19 @@ impl Gateway {
             }
         });
         Ok(response)
+    }
+
+    /// Its sandbox, awake, or why there is none.
+    pub(crate) async fn wake(&self, session: Id<Session>) -> Result<(Handle, Inside), Refusal> {
+        let woken = async {
+            let handle = self.0.sessions.open(session).await?;
+            let place = handle.ensure_ready().await?;
+            let inside = self.0.inside(&handle, place)?;
+            Ok::<_, sessions::HubError>((handle, inside))
+        };
+        let woken = timeout(self.0.settings.wake, woken).await;
+        let waking = "the session is waking: try again in a moment";
+        Ok(woken.map_err(|_| Refusal::later("session-waking", waking))??)
     }
 
     /// The client's handshake, word for word: what the sandbox agrees to, the client gets to see.

@@ -56,6 +56,11 @@ impl Problem {
         Self(Refusal::throttled(seconds, detail))
     }
 
+    /// For where there is no status any more: a socket that is open.
+    pub(crate) fn refusal(self) -> Refusal {
+        self.0
+    }
+
     pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
         Self(Refusal::internal(error))
     }

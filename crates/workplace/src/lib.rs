@@ -43,4 +43,5 @@ pub mod terminal;
 pub mod tools;
 pub mod tunnels;
 pub mod turns;
+mod uploads;
 mod wiring;

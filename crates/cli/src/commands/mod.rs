@@ -9,6 +9,7 @@ mod hub_side;
 pub(crate) mod internal;
 pub(crate) mod login;
 pub(crate) mod man;
+mod models;
 pub(crate) mod prove;
 pub(crate) mod remote;
 pub(crate) mod sandbox;
@@ -28,7 +29,7 @@ use crate::error::CommandError;
 pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, CommandError> {
     match command {
         Command::Session(command) => session::run(app, command).await,
-        Command::Login => login::run(app).await,
+        Command::Login(arguments) => login::run(app, &arguments).await,
         Command::Secret(command) => secret::run(app, command).await,
         Command::Token(command) => token::run(app, command).await,
         Command::Sandbox(command) => sandbox::run(app, command).await,

@@ -14,6 +14,13 @@ pub(crate) fn connect() -> Result<Client, CommandError> {
     Ok(Client::new(&remote.url, bearer)?)
 }
 
+/// A client of a server whose token is in a file.
+pub(crate) fn connect_to(url: &str, token_file: &str) -> Result<Client, CommandError> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let token = fs_err::read_to_string(token_file)?;
+    Ok(Client::new(url, Bearer::new(token))?)
+}
+
 /// The exit code of a client's error, and the next step where its message has none.
 pub(crate) fn classify(error: &ClientError) -> (Kind, Option<String>) {
     let (kind, hint) = match error {

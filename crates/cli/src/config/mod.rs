@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::doors::Models;
 use self::doors::{GitSection, ModelsSection};
-pub(crate) use self::remote::remote;
+pub(crate) use self::remote::{URL_FILE, remote};
 pub(crate) use self::server::Server;
 use self::server::{PreviewSection, ServerSection, SessionsSection};
 use crate::error::CommandError;
@@ -342,6 +342,11 @@ fn path_variable(name: &str) -> Result<Option<Utf8PathBuf>, CommandError> {
     let path = Utf8PathBuf::from_path_buf(path)
         .map_err(|path| CommandError::usage(format!("{name} is not UTF-8: {}", path.display())))?;
     Ok(Some(path))
+}
+
+/// Of whoever runs this.
+pub(crate) fn user_home() -> Result<Option<Utf8PathBuf>, CommandError> {
+    path_variable("HOME")
 }
 
 /// What the doctor is told of this user and their environment.

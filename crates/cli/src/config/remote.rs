@@ -7,6 +7,8 @@ use model::Secret;
 use super::{home, variable};
 use crate::error::{CommandError, Kind};
 
+/// In the home, beside the token.
+pub(crate) const URL_FILE: &str = "url";
 const USUAL: &str = "http://127.0.0.1:7070";
 
 /// A server, and a token for it.
@@ -20,7 +22,10 @@ pub(crate) struct Remote {
 pub(crate) fn remote() -> Result<Remote, CommandError> {
     let given = |name| variable(name).filter(|value| !value.is_empty());
     let url = given("NACRE_URL").map(|url| url.to_string_lossy().into_owned());
-    let url = url.unwrap_or_else(|| USUAL.to_owned());
+    let url = match url {
+        Some(url) => url,
+        None => stored_url()?,
+    };
     if let Some(token) = given("NACRE_TOKEN") {
         let token = token.into_string();
         let token = token.map_err(|_| CommandError::usage("NACRE_TOKEN is no token"))?;
@@ -39,6 +44,20 @@ pub(crate) fn remote() -> Result<Remote, CommandError> {
     }
     let token = stored()?;
     Ok(Remote { url, token })
+}
+
+/// Where the last server of this home listened.
+fn stored_url() -> Result<String, CommandError> {
+    let (home, _) = home()?;
+    let url = fs_err::read_to_string(home.join(URL_FILE)).unwrap_or_default();
+    let url = url.trim();
+    // Only a server of this machine leaves its address here.
+    let url = if url.is_empty() || !is_here(url) {
+        USUAL
+    } else {
+        url
+    };
+    Ok(url.to_owned())
 }
 
 /// What the first start of a server left.

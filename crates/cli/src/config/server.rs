@@ -113,8 +113,7 @@ impl Server {
             ));
         }
         let mut hosts = server.hosts;
-        hosts.push(listen.to_string());
-        hosts.push(format!("localhost:{}", listen.port()));
+        hosts.extend(names_of(listen));
         for (key, span) in [
             ("sessions.idle", sessions.idle),
             ("sessions.idle_in_chats", sessions.idle_in_chats),
@@ -140,11 +139,20 @@ impl Server {
         if self.authority == format!("nacre.localhost:{}", self.listen.port()) {
             self.authority = format!("nacre.localhost:{}", listen.port());
         }
-        self.hosts.push(listen.to_string());
-        self.hosts.push(format!("localhost:{}", listen.port()));
+        self.hosts.extend(names_of(listen));
         self.listen = listen;
         self
     }
+}
+
+/// What programs on this machine call a server that listens there.
+fn names_of(listen: SocketAddr) -> Vec<String> {
+    let port = listen.port();
+    let mut names = vec![listen.to_string(), format!("localhost:{port}")];
+    if listen.ip().is_unspecified() {
+        names.extend([format!("127.0.0.1:{port}"), format!("[::1]:{port}")]);
+    }
+    names
 }
 
 fn split(url: &str) -> Option<(String, String)> {
@@ -162,4 +170,17 @@ fn is_domain(name: &str) -> bool {
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
     name.len() <= 200 && name.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_on_every_address_answers_to_loopback_too() {
+        let every = names_of("0.0.0.0:7070".parse().unwrap());
+        assert!(every.contains(&"127.0.0.1:7070".to_owned()), "{every:?}");
+        let one = names_of("10.1.2.3:7070".parse().unwrap());
+        assert_eq!(one, ["10.1.2.3:7070", "localhost:7070"]);
+    }
 }

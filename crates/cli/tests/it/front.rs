@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_mins(3);
 pub(crate) struct Front {
     // Gone before its home is.
     server: Option<Running>,
-    world: World,
+    pub(crate) world: World,
     port: u16,
 }
 
@@ -53,7 +53,7 @@ impl Front {
         Some(front)
     }
 
-    async fn start(&mut self) {
+    pub(crate) async fn start(&mut self) {
         let listen = format!("127.0.0.1:{}", self.port);
         let mut command: Command = self.world.nacre.command(["serve", "--listen", &listen]);
         let server = command.stdout(Stdio::null()).spawn().unwrap();
@@ -69,7 +69,7 @@ impl Front {
     }
 
     /// As a machine that fails does it.
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.server = None;
     }
 

@@ -13,6 +13,7 @@ mod exec;
 mod front;
 mod help;
 mod hostile;
+mod keyboard;
 mod moving;
 mod prove;
 mod sandbox;

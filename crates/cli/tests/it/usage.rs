@@ -63,6 +63,14 @@ fn wrong_usage_ends_with_two() {
         &["sandbox", "port", "x", "65536"],
         &["sandbox", "port", "x", "80", "--listen", "nowhere"],
         &["sandbox", "ssh", "x", "--user", "-oProxyCommand=true"],
+        &["session", "attach"],
+        &["session", "attach", "ses_1"],
+        &["session", "shell", "ses_1"],
+        &["session", "cp", "a", "b"],
+        &["session", "cp", "x:a", "y:b"],
+        &["session", "port", "ses_1", "0"],
+        &["session", "port", "ses_1", "3000:x"],
+        &["session", "ssh", "ses_1", "--proxy", "--", "ls"],
         &["snapshot", "rm"],
         &["completions", "cmd.exe"],
         &["internal", "digests", "snp_1"],
@@ -130,4 +138,22 @@ fn a_list_of_allowed_hosts_is_for_the_proxy_and_holds_hosts() {
         let said = create(&["--net", "proxy", "--allow", bad]);
         assert!(said.contains(bad), "{said}");
     }
+}
+
+#[test]
+fn what_needs_a_terminal_says_what_a_script_does() {
+    let nacre = Nacre::new();
+    let ran = nacre.run(["session", "attach", "ses_1"]);
+    insta::assert_snapshot!(ran.transcript(), @r"
+    error: to attach needs a terminal
+    hint: a script asks by `nacre session prompt ses_1 TEXT`
+    hint: and reads by `nacre session logs ses_1 --follow`
+    [exit 2]
+    ");
+    let ran = nacre.run(["session", "shell", "ses_1"]);
+    insta::assert_snapshot!(ran.transcript(), @r"
+    error: a shell needs a terminal
+    hint: a script runs commands by `nacre session exec ses_1 -- CMD`
+    [exit 2]
+    ");
 }

@@ -16,6 +16,8 @@ use crate::{Client, ClientError};
 pub type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 const LIMIT: Duration = Duration::from_secs(15);
+/// A session is given so many chances to wake, of the server's ten seconds each.
+const WAKING: u32 = 12;
 /// The longest frame: an `init` with many messages.
 const LONGEST: usize = 64 << 20;
 
@@ -30,7 +32,16 @@ impl Client {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        dial(self, url).await
+        let mut tries = 1;
+        loop {
+            match dial(self, url.clone()).await {
+                // The server waited for it already, and nothing was begun.
+                Err(error) if error.code() == Some("session-waking") && tries < WAKING => {
+                    tries += 1;
+                }
+                done => return done,
+            }
+        }
     }
 }
 

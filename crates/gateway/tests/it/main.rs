@@ -4,6 +4,7 @@
 
 mod client;
 mod frames;
+mod pipe;
 mod preview;
 mod replay;
 mod shown;

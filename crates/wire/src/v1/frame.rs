@@ -149,6 +149,27 @@ pub struct Runtime {
     pub ssh: Option<String>,
 }
 
+/// What is said about the bytes on a socket into a sandbox, in text frames; the bytes themselves are
+/// binary frames.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum PipeWord {
+    /// No more bytes come this way.
+    Eof,
+    /// The command ended. Nothing follows.
+    Exit {
+        exit_code: i32,
+        #[serde(default)]
+        timed_out: bool,
+    },
+    /// It was not begun, or cannot go on. Nothing follows.
+    Error { code: String, message: String },
+}
+
+/// The first byte of what a command printed, and what it printed as errors.
+pub const STDOUT: u8 = 1;
+pub const STDERR: u8 = 2;
+
 /// Who watches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Presence {

@@ -21,7 +21,7 @@ pub use account::{
     Organisation, Role, Token, TokenMade, User,
 };
 pub use event::{Event, EventPart, Opened};
-pub use frame::{FromClient, Init, Presence, Runtime, Watcher, numbered};
+pub use frame::{FromClient, Init, PipeWord, Presence, Runtime, STDERR, STDOUT, Watcher, numbered};
 pub use machine::{
     Endpoint, EnvValues, ExecAnswer, ExecRequest, FileEntry, FileList, ModelInfo, ModelList,
     PortInfo, PortList, ProviderInfo, ProviderList, ServiceInfo, ServiceList, Share, ShareMade,

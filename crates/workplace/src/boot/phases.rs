@@ -30,6 +30,11 @@ impl Phases {
         Self { link }
     }
 
+    /// Whom to ask.
+    pub(super) fn link(&self) -> Option<&Handle> {
+        self.link.as_ref()
+    }
+
     /// A phase without which there is no going on.
     pub async fn run<T, E: Display>(
         &self,

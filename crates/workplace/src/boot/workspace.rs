@@ -10,10 +10,13 @@ use wire::workplace::GIT_PORT;
 use super::{Phases, Site};
 use crate::command::{exec_as, run};
 use crate::git::{Checkout, CloneError, Facts, Source, is_pull_due};
+use crate::uploads::Pieces;
 
 /// What nobody wants to commit.
 const IGNORED: &str = ".nacre/\n.opencode/\n";
 const OUTPUT: usize = 64 << 10;
+/// The hub takes no longer uploads.
+const LONGEST_BUNDLE: usize = 2 << 30;
 
 /// Who commits, what is ignored, and where the git door is.
 pub(super) async fn identity(site: &Site, boot: &Boot) -> Result<(), String> {
@@ -99,7 +102,7 @@ pub(super) async fn bring(
         let wanted = Checkout {
             folder: folder.clone(),
             from: match &repo.bundle {
-                Some(bundle) => Source::Bundle(Utf8PathBuf::from(bundle)),
+                Some(bundle) => Source::Bundle(bundle_at(site, phases, bundle, &folder).await?),
                 None => Source::Url(repo.url.clone()),
             },
             branch: repo.branch.clone(),
@@ -121,10 +124,56 @@ pub(super) async fn bring(
             cloned = cloning => cloned,
             () = telling => continue,
         };
-        cloned.map_err(|error| format!("{}: {error}", repo.url))?;
+        cloned.map_err(|error| format!("{folder}: {error}"))?;
         folders.push(folder);
     }
     Ok(folders)
+}
+
+/// Where a bundle is that somebody uploaded. It stays: what was cloned has it for its origin.
+async fn bundle_at(
+    site: &Site,
+    phases: &Phases,
+    bundle: &str,
+    folder: &str,
+) -> Result<Utf8PathBuf, String> {
+    if !bundle.starts_with("upl_") {
+        return Ok(Utf8PathBuf::from(bundle));
+    }
+    let is_name = bundle
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !is_name {
+        return Err(format!("{bundle:?} is no upload"));
+    }
+    let path = site.place.state.join("bundles").join(bundle);
+    let folder = below_home(site, &site.place.workspace.join(folder))?;
+    // A clone that is there is kept, and what it was made from may be too old to be asked for.
+    let is_there = site.files.listed(&folder, 1).await;
+    if is_there.is_ok_and(|names| !names.is_empty()) {
+        return Ok(path);
+    }
+    let link = phases
+        .link()
+        .ok_or("there is nobody to ask for the upload")?;
+    let below = below_home(site, &path)?;
+    let mut writing = site
+        .files
+        .create_within(&below, None, LONGEST_BUNDLE)
+        .await
+        .map_err(|error| error.to_string())?;
+    let mut pieces = Pieces::of(bundle, link);
+    loop {
+        let piece = pieces.next().await?;
+        let written = writing.write(&piece.bytes).await;
+        written.map_err(|error| error.to_string())?;
+        if piece.is_last {
+            break;
+        }
+    }
+    let finished = writing.finish().await;
+    finished.map_err(|error| error.to_string())?;
+    Ok(path)
 }
 
 /// The folder that is named, or the last name of the address.

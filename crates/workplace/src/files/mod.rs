@@ -28,7 +28,7 @@ pub const MAX_WRITTEN: usize = 16 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    #[error("there is no {0:?}")]
+    #[error("{0}")]
     NotFound(String),
     #[error("{0}")]
     Refused(String),
@@ -39,6 +39,10 @@ pub enum FileError {
     TooLong,
     #[error("PID 1 cannot do it")]
     Hands(#[source] HandsError),
+}
+
+fn missing(path: &str) -> FileError {
+    FileError::NotFound(format!("there is no {path:?}"))
 }
 
 impl From<HandsError> for FileError {
@@ -199,7 +203,7 @@ impl Files {
             match reply(&mut connection).await? {
                 Reply::Listed(entry) => listed.push(entry),
                 Reply::Done { missing: false } => return Ok(listed),
-                Reply::Done { missing: true } => return Err(FileError::NotFound(path.to_owned())),
+                Reply::Done { missing: true } => return Err(missing(path)),
                 _ => return Err(FileError::Hands(HandsError::Confused)),
             }
         }
@@ -250,7 +254,7 @@ impl Files {
                 left: length,
                 ended: false,
             }),
-            Reply::Done { missing: true } => Err(FileError::NotFound(path.to_owned())),
+            Reply::Done { missing: true } => Err(missing(path)),
             _ => Err(FileError::Hands(HandsError::Confused)),
         }
     }
@@ -269,12 +273,19 @@ impl Files {
 
     /// A file that appears when it is finished, and not before.
     pub async fn create(&self, path: &str, mode: Option<u32>) -> Result<Writing, FileError> {
+        self.create_within(path, mode, MAX_WRITTEN).await
+    }
+
+    /// The same for what is longer than people write.
+    pub async fn create_within(
+        &self,
+        path: &str,
+        mode: Option<u32>,
+        room: usize,
+    ) -> Result<Writing, FileError> {
         let path = relative(path);
         let connection = self.ask(Work::Write { path, mode }).await?;
-        Ok(Writing {
-            connection,
-            room: MAX_WRITTEN,
-        })
+        Ok(Writing { connection, room })
     }
 
     pub async fn make_directory(&self, path: &str) -> Result<(), FileError> {
@@ -308,7 +319,7 @@ impl Files {
         if self.done(work).await? {
             Ok(())
         } else {
-            Err(FileError::NotFound(path.to_owned()))
+            Err(missing(path))
         }
     }
 

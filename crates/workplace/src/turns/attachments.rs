@@ -4,16 +4,15 @@ use agent::prompt::{MOST_ATTACHMENTS, MOST_DATA, MOST_DATA_IN_ALL, Unfit};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use camino::{Utf8Component, Utf8Path};
-use wire::link::{Attachment, ReadUpload, Source, UploadPiece};
+use wire::link::{Attachment, Source};
 
 use crate::files::Files;
-use crate::link::{Handle, Who};
+use crate::link::Handle;
+use crate::uploads::Pieces;
 
 /// Of one attachment, before it is base 64.
 const MOST_BYTES: u64 = (MOST_DATA / 4 * 3) as u64;
 const MOST_BYTES_IN_ALL: u64 = (MOST_DATA_IN_ALL / 4 * 3) as u64;
-/// In base 64 it leaves room in a frame.
-const PIECE: u64 = 512 << 10;
 
 /// The same attachments, all as data. Nothing is fetched for a prompt that has too many or too much.
 pub(super) async fn bring(
@@ -80,27 +79,12 @@ fn below(path: &str, workspace: &Utf8Path) -> Option<String> {
 
 async fn upload(upload: &str, link: &Handle, room: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
+    let mut pieces = Pieces::of(upload, link);
     loop {
-        let ask = ReadUpload {
-            upload: upload.to_owned(),
-            offset: bytes.len() as u64,
-            length: PIECE,
-        };
-        let UploadPiece { data, size } = link
-            .ask(&ask, Who::default())
-            .await
-            .map_err(|error| error.to_string())?;
-        fits(size, room)?;
-        let piece = STANDARD
-            .decode(data)
-            .map_err(|_| "what the hub sent is not base 64".to_owned())?;
-        let is_over = piece.is_empty();
-        bytes.extend(piece);
-        let length = bytes.len() as u64;
-        if length > size || (is_over && length < size) {
-            return Err(format!("of {size} bytes the hub sent {length}"));
-        }
-        if length == size {
+        let piece = pieces.next().await?;
+        fits(piece.size, room)?;
+        bytes.extend(piece.bytes);
+        if piece.is_last {
             return Ok(bytes);
         }
     }

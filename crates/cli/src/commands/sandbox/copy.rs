@@ -143,7 +143,7 @@ async fn out_of_sandbox(
 }
 
 /// As `cp` has it: into an existing directory, else to the name given.
-fn landing(
+pub(crate) fn landing(
     to: &Path,
     base: &[u8],
     is_directory: bool,

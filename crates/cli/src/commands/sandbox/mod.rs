@@ -6,11 +6,11 @@ mod lifecycle;
 mod link;
 mod list;
 mod open;
-mod pack;
+pub(crate) mod pack;
 mod port;
-mod ssh;
-mod terminal;
-mod unpack;
+pub(crate) mod ssh;
+pub(crate) mod terminal;
+pub(crate) mod unpack;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

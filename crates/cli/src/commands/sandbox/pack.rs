@@ -144,7 +144,7 @@ impl Packer<'_> {
 
 /// It was a regular file a moment ago; a link or pipe that took its place is not followed, nor
 /// waited for.
-fn open(path: &Path) -> Result<File> {
+pub(crate) fn open(path: &Path) -> Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = std::fs::OpenOptions::new()
         .read(true)

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-const SSHD: &str = "/usr/sbin/sshd";
+pub(crate) const SSHD: &str = "/usr/sbin/sshd";
 
 pub(super) async fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let engine = app.engine()?;
@@ -86,7 +86,7 @@ pub(super) async fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, Co
     ))
 }
 
-const INTERRUPT: u8 = 2;
+pub(crate) const INTERRUPT: u8 = 2;
 
 /// Made for one connection and thrown away after it.
 struct Keys {
@@ -99,30 +99,7 @@ impl Keys {
             directory: directory.to_owned(),
         };
         for path in [keys.user(), keys.host()] {
-            let done = Command::new("ssh-keygen")
-                .args([
-                    "-q",
-                    "-t",
-                    "ed25519",
-                    "-N",
-                    "",
-                    "-C",
-                    "nacre",
-                    "-f",
-                    path.as_str(),
-                ])
-                .stdin(Stdio::null())
-                .output()
-                .await
-                .map_err(|error| missing_program("ssh-keygen", error))?;
-            if !done.status.success() {
-                let said = String::from_utf8_lossy(&done.stderr);
-                return Err(CommandError::failed(format!(
-                    "ssh-keygen ended with {}: {}",
-                    done.status,
-                    said.trim()
-                )));
-            }
+            make_key(&path).await?;
         }
         Ok(keys)
     }
@@ -146,6 +123,35 @@ impl Keys {
     fn known_hosts(&self) -> Utf8PathBuf {
         self.directory.join("known_hosts")
     }
+}
+
+/// A key without a password, and beside it the one to give away.
+pub(crate) async fn make_key(path: &Utf8Path) -> Result<(), CommandError> {
+    let done = Command::new("ssh-keygen")
+        .args([
+            "-q",
+            "-t",
+            "ed25519",
+            "-N",
+            "",
+            "-C",
+            "nacre",
+            "-f",
+            path.as_str(),
+        ])
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .map_err(|error| missing_program("ssh-keygen", error))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(CommandError::failed(format!(
+        "ssh-keygen ended with {}: {}",
+        done.status,
+        said.trim()
+    )))
 }
 
 /// The server's half: its key, whom it lets in, and a configuration that needs nothing else.
@@ -246,7 +252,7 @@ fn ssh(
 }
 
 /// For the shell that ssh starts, after ssh has replaced what follows a percent sign.
-fn quoted_for_proxy(path: &str) -> String {
+pub(crate) fn quoted_for_proxy(path: &str) -> String {
     format!("'{}'", path.replace('\'', r"'\''").replace('%', "%%"))
 }
 
@@ -259,7 +265,7 @@ async fn remove(engine: &Engine, id: SandboxId, there: &Utf8Path) {
     }
 }
 
-fn missing_program(name: &str, error: io::Error) -> CommandError {
+pub(crate) fn missing_program(name: &str, error: io::Error) -> CommandError {
     let missing = error.kind() == io::ErrorKind::NotFound;
     let error = CommandError::from(error).context(format!("cannot run {name}"));
     if missing {

@@ -9,13 +9,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Keys go to the sandbox as they are typed, Ctrl-C included, until this is dropped: at the end,
 /// at a signal, and when a panic unwinds.
 #[derive(Debug)]
-pub(super) struct RawMode {
+pub(crate) struct RawMode {
     before: Termios,
 }
 
 impl RawMode {
     /// Nothing when standard input is no terminal.
-    pub(super) fn enter() -> io::Result<Option<Self>> {
+    pub(crate) fn enter() -> io::Result<Option<Self>> {
         let stdin = io::stdin();
         if !stdin.is_terminal() {
             return Ok(None);
@@ -35,7 +35,7 @@ impl Drop for RawMode {
     }
 }
 
-pub(super) fn window_size() -> WindowSize {
+pub(crate) fn window_size() -> WindowSize {
     let size = tcgetwinsize(io::stdout()).or_else(|_| tcgetwinsize(io::stdin()));
     match size {
         Ok(size) if size.ws_row > 0 && size.ws_col > 0 => WindowSize {
@@ -51,12 +51,12 @@ pub(super) fn window_size() -> WindowSize {
 
 /// The signals that end a command.
 #[derive(Debug)]
-pub(super) struct Endings {
+pub(crate) struct Endings {
     signals: [(u8, Signal); 4],
 }
 
 impl Endings {
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> io::Result<Self> {
         let of = |number: u8| {
             Ok::<_, io::Error>((number, signal(SignalKind::from_raw(i32::from(number)))?))
         };
@@ -66,7 +66,7 @@ impl Endings {
     }
 
     /// The number of the next one.
-    pub(super) async fn next(&mut self) -> u8 {
+    pub(crate) async fn next(&mut self) -> u8 {
         let [hangup, interrupt, quit, terminate] = &mut self.signals;
         tokio::select! {
             _ = hangup.1.recv() => hangup.0,
@@ -82,4 +82,4 @@ const INTERRUPT: u8 = 2;
 const QUIT: u8 = 3;
 const TERMINATE: u8 = 15;
 /// What a program that writes to nobody dies of.
-pub(super) const BROKEN_PIPE: u8 = 13;
+pub(crate) const BROKEN_PIPE: u8 = 13;

@@ -17,15 +17,15 @@ use rustix::io::Errno;
 
 /// Writes one tree, called `name`, into `directory`.
 #[derive(Debug)]
-pub(super) struct Unpacker {
+pub(crate) struct Unpacker {
     directory: OwnedFd,
     name: PathBuf,
     /// The file whose data is arriving.
     open: Option<Unfinished>,
     /// Entries come sorted by directory, so that the last one is mostly the next one.
     last_parent: Option<(PathBuf, OwnedFd)>,
-    pub(super) files: u64,
-    pub(super) bytes: u64,
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
 }
 
 /// A file under another name until all of it is there. What is at its own name is replaced, never
@@ -47,7 +47,7 @@ fn unfinished_name() -> String {
 impl Unpacker {
     /// `directory` is the user's own choice and is opened as any path is; `name` is one component.
     /// An empty name stands for the directory itself.
-    pub(super) fn below(directory: &Path, name: &OsStr) -> Result<Self> {
+    pub(crate) fn below(directory: &Path, name: &OsStr) -> Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(rustix::fs::CWD, directory, flags, Mode::empty())
             .map_err(io::Error::from)
@@ -62,7 +62,7 @@ impl Unpacker {
         })
     }
 
-    pub(super) fn take(&mut self, event: FileEvent) -> Result<()> {
+    pub(crate) fn take(&mut self, event: FileEvent) -> Result<()> {
         match event {
             FileEvent::Entry(entry) => {
                 self.finish_file()?;
@@ -81,7 +81,7 @@ impl Unpacker {
         }
     }
 
-    pub(super) fn finish(mut self) -> Result<(u64, u64)> {
+    pub(crate) fn finish(mut self) -> Result<(u64, u64)> {
         self.finish_file()?;
         Ok((self.files, self.bytes))
     }

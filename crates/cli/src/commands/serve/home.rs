@@ -13,6 +13,7 @@ use store::Store;
 use store::accounts::{NewToken, TokenHash, UserRecord};
 use store::members::OrganisationRecord;
 
+use crate::config;
 use crate::error::{CommandError, Kind};
 
 /// Who a first start makes.
@@ -63,6 +64,14 @@ fn name_of(home: &Utf8Path) -> Result<String, CommandError> {
     fs_err::write(&draft, &name)?;
     fs_err::rename(&draft, &path)?;
     Ok(name)
+}
+
+/// Where commands of this home find the server.
+pub(super) fn leave_url(home: &Utf8Path, url: &str) -> Result<(), CommandError> {
+    let draft = home.join("url.new");
+    fs_err::write(&draft, format!("{url}\n"))?;
+    fs_err::rename(&draft, home.join(config::URL_FILE))?;
+    Ok(())
 }
 
 /// On a first start: an organisation, its owner, and a token in a file that only they can read.

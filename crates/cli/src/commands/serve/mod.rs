@@ -9,6 +9,8 @@
 mod home;
 mod offer;
 
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,9 +30,11 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use wire::v1::Endpoint;
 
 use self::home::Lock;
 use self::offer::Local as Offered;
+use super::{login, models, remote};
 use crate::app::App;
 use crate::config::{self, Config, Server};
 use crate::error::{CommandError, Kind};
@@ -46,16 +50,49 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn up(app: &App, arguments: Arguments) -> Result<ExitCode, CommandError> {
+    let progress = app.output.progress("starting");
     let running = Running::start(arguments).await?;
-    let told = json!({ "url": running.origin(), "token_file": running.token_file });
-    app.output.result(&told, || {
-        format!(
-            "Nacre is up at {}\nThe CLI uses the token in {}\nCtrl-C ends the server; sessions go on when it is started again.\n",
-            running.origin(),
-            running.token_file,
-        )
-    })?;
+    drop(progress);
+    let welcome = running.welcome().await;
+    let told = json!({
+        "url": running.origin(),
+        "token_file": running.token_file,
+        "login_url": welcome.link.as_ref().map(|link| &link.url),
+    });
+    app.output
+        .result(&told, || welcome.text(&running.origin()))?;
     running.until_told().await
+}
+
+/// What somebody who has just started a server wants to know.
+struct Welcome {
+    link: Option<Endpoint>,
+    advice: Option<&'static str>,
+    has_base: bool,
+}
+
+impl Welcome {
+    fn text(&self, origin: &str) -> String {
+        let mut text = format!("Nacre is up at {origin}\n");
+        if let Some(advice) = self.advice {
+            let _ = write!(text, "\n{advice}");
+        }
+        if !self.has_base {
+            text.push_str("\nSessions need a base first: nacre base build --slim\n");
+        }
+        text.push_str(
+            "\nCtrl-C ends the server; sessions go on when it is started again.\n\
+             In another terminal: nacre session new --prompt 'look around' --follow\n",
+        );
+        if let Some(link) = &self.link {
+            let _ = write!(
+                text,
+                "\nOpen in a browser (good once, for ten minutes; `nacre login` makes another):\n{}\n",
+                link.url
+            );
+        }
+        text
+    }
 }
 
 pub(crate) async fn serve(_app: &App, arguments: Arguments) -> Result<ExitCode, CommandError> {
@@ -81,6 +118,9 @@ struct Running {
     address: Address,
     front: Front,
     token_file: String,
+    /// As programs on this machine reach it.
+    url: String,
+    has_base: bool,
     store: Store,
     sessions: Sessions,
     tasks: TaskTracker,
@@ -102,6 +142,7 @@ impl Running {
         let vault = Arc::new(vault);
         let local = Local::open(&config.local)?;
         let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(local.clone())];
+        let has_base = local.find_snapshot("base").is_ok();
         let offer = Arc::new(Offered::new(&config.server, local));
         let uploads = config.home.join("uploads");
         let address = address_of(&config.server);
@@ -134,6 +175,8 @@ impl Running {
             )
             .hint("another nacre may be up; `server.listen` chooses another port")
         })?;
+        let url = url_of(listener.local_addr()?);
+        home::leave_url(&config.home, &url)?;
         let front = Front::new(Parts {
             store: store.clone(),
             sessions: sessions.clone(),
@@ -169,12 +212,28 @@ impl Running {
             address,
             front,
             token_file: token_file.into_string(),
+            url,
+            has_base,
             store,
             sessions,
             tasks,
             stop,
             _lock: lock,
         })
+    }
+
+    /// Asks the server that runs now, as any client does. What it does not answer is not said.
+    async fn welcome(&self) -> Welcome {
+        let client = remote::connect_to(&self.url, &self.token_file);
+        let (link, advice) = match &client {
+            Ok(client) => (login::link(client).await.ok(), models::advice(client).await),
+            Err(_) => (None, None),
+        };
+        Welcome {
+            link,
+            advice,
+            has_base: self.has_base,
+        }
     }
 
     fn origin(&self) -> String {
@@ -216,6 +275,16 @@ fn settings(config: &Config) -> Settings {
         paused: sessions.paused.0,
         ..Settings::usual()
     }
+}
+
+/// Of a server that listens on every address, the nearest.
+fn url_of(listen: SocketAddr) -> String {
+    let ip = match listen.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    format!("http://{}", SocketAddr::new(ip, listen.port()))
 }
 
 fn address_of(server: &Server) -> Address {

@@ -6,6 +6,7 @@ use client::{Body, Frame, HeldMessage, HeldPart, Transcript};
 use serde_json::Value;
 use wire::v1::{ClientStatus, Event, PromptStatus};
 
+use super::phases::Phases;
 use super::shortened;
 
 /// Of what a tool is called with.
@@ -39,6 +40,7 @@ pub(super) struct Answer {
     /// Parts that had their line.
     told: HashSet<String>,
     ends_a_line: bool,
+    phases: Phases,
     ending: Option<Ending>,
 }
 
@@ -50,6 +52,7 @@ impl Answer {
             printed: HashMap::new(),
             told: HashSet::new(),
             ends_a_line: true,
+            phases: Phases::default(),
             ending: None,
         }
     }
@@ -89,11 +92,11 @@ impl Answer {
                     let why = why.unwrap_or_else(|| format!("it is {}", super::word(*status)));
                     self.ending.get_or_insert(Ending::NotRunning(why));
                 }
-                (_, Some(phase)) => pieces.push(Piece::Waiting(format!(
-                    "{}: {}",
-                    super::word(*status),
-                    phase.name
-                ))),
+                (_, Some(phase)) => {
+                    self.phases.hear(phase);
+                    let line = self.phases.line(super::word(*status));
+                    pieces.push(Piece::Waiting(line));
+                }
                 _ => pieces.push(Piece::Waiting(super::word(*status).to_owned())),
             },
             Event::Question(question) => {

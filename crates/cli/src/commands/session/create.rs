@@ -7,9 +7,11 @@ use client::{Body, Client, Update};
 use tokio::process::Command;
 use wire::v1::{ClientStatus, Event, NewRepo, NewSession, Session};
 
+use super::phases::Phases;
+use super::why::lacks_agent;
 use super::{find, of_session, prompt, word};
 use crate::app::App;
-use crate::commands::remote;
+use crate::commands::{models, remote};
 use crate::error::CommandError;
 
 /// The id of the prompt that a session begins with.
@@ -69,7 +71,11 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExitCode, Com
         start: arguments.start,
         ..NewSession::default()
     };
+    let names_a_model = new.model.is_some();
     let session = client.create_session(&new).await?;
+    if !names_a_model {
+        models::say_what_answers(app, session.model.as_deref());
+    }
     if arguments.follow {
         app.output.aside(&format!("· session {}", session.id));
         return prompt::follow(app, &client, &session.id, FIRST, 0).await;
@@ -89,6 +95,7 @@ async fn until_it_runs(
     session: Session,
 ) -> Result<Session, CommandError> {
     let progress = app.output.progress("starting the session");
+    let mut phases = Phases::default();
     let id = session.id;
     let mut follow = client.follow(&id, Some(0))?;
     loop {
@@ -107,7 +114,8 @@ async fn until_it_runs(
                     phase,
                 } => {
                     if let Some(phase) = phase {
-                        progress.say(&format!("starting: {}", phase.name));
+                        phases.hear(phase);
+                        progress.say(&phases.line("starting"));
                     }
                     (*status, message.clone())
                 }
@@ -118,10 +126,13 @@ async fn until_it_runs(
             ClientStatus::Running => return find(client, &id).await,
             ClientStatus::Error | ClientStatus::Degraded | ClientStatus::Stopped => {
                 let why = message.unwrap_or_else(|| format!("it is {}", word(status)));
-                return Err(
-                    CommandError::failed(format!("session {id} did not start: {why}"))
-                        .hint(format!("`nacre session why {id}` tells what happened")),
-                );
+                let hint = if lacks_agent(Some(&why)) {
+                    "make a base on the server's machine: `nacre base build --slim`".to_owned()
+                } else {
+                    format!("`nacre session why {id}` tells what happened")
+                };
+                let message = format!("session {id} did not start: {why}");
+                return Err(CommandError::failed(message).hint(hint));
             }
             _ => {}
         }

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 use model::ByteCount;
 use wire::v1::{Fork, NewSnapshot, Receipt, Session};
 
-use super::{each, of_session, took, word};
+use super::{each, of_session, phases, standing, took};
 use crate::app::App;
 use crate::commands::remote;
 use crate::error::CommandError;
@@ -23,6 +23,10 @@ pub(crate) struct RecoverArguments {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  nacre session snapshot ID -m 'before the rewrite'
+  nacre session fork ID --snapshot $(nacre session snapshot ID)")]
 pub(crate) struct SnapshotArguments {
     /// The session's id
     #[arg(value_name = "ID")]
@@ -63,7 +67,8 @@ pub(super) async fn pause(app: &App, id: &str) -> Result<(), CommandError> {
 pub(super) async fn resume(app: &App, id: &str) -> Result<(), CommandError> {
     let client = remote::connect()?;
     let progress = app.output.progress("resuming");
-    let session = client.resume(id).await.map_err(|error| failed(error, id))?;
+    let resumed = phases::shown(&client, id, "resuming", &progress, client.resume(id)).await;
+    let session = resumed.map_err(|error| failed(error, id))?;
     drop(progress);
     app.output.result(&session, || now_is(&session))
 }
@@ -103,10 +108,9 @@ pub(super) async fn recover(app: &App, arguments: &RecoverArguments) -> Result<(
     }
     let client = remote::connect()?;
     let progress = app.output.progress("starting from what was kept");
-    let session = client
-        .recover(id)
-        .await
-        .map_err(|error| failed(error, id))?;
+    let doing = "starting from what was kept";
+    let recovered = phases::shown(&client, id, doing, &progress, client.recover(id)).await;
+    let session = recovered.map_err(|error| failed(error, id))?;
     drop(progress);
     app.output.result(&session, || now_is(&session))
 }
@@ -161,7 +165,7 @@ fn now_is(session: &Session) -> String {
         .iter()
         .filter_map(|phase| phase.took_ms)
         .sum();
-    let status = word(session.client_status);
+    let status = standing(session);
     match taken {
         0 => status.to_owned(),
         taken => format!("{status}, after {}", took(taken)),

@@ -1,22 +1,28 @@
-use client::SessionFilter;
+use std::time::Duration;
+
+use client::{Client, SessionFilter};
 use model::{Clock as _, SystemClock, Timestamp};
 use serde_json::json;
 use wire::v1::{NewRepo, Session, Status};
 
-use super::{age, find, shortened, took, word};
+use super::{age, find, shortened, standing, took};
 use crate::app::App;
 use crate::commands::remote;
-use crate::error::CommandError;
+use crate::commands::sandbox::terminal::Endings;
+use crate::error::{CommandError, Kind};
 use crate::output::{facts, or_dash, table};
 
 const LONGEST_TITLE: usize = 40;
+/// Between two looks.
+const EACH: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   nacre session ls
   nacre session ls --status paused
-  nacre session ls --search login --json | jq -r '.sessions[].id'")]
+  nacre session ls --search login --json | jq -r '.sessions[].id'
+  nacre session ls --watch             # again whenever something changes, until Ctrl-C")]
 pub(crate) struct Arguments {
     /// Show stopped and archived ones too
     #[arg(long)]
@@ -27,6 +33,9 @@ pub(crate) struct Arguments {
     /// Only those with this in their title
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
+    /// Show it again whenever it changes
+    #[arg(long, short)]
+    watch: bool,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -54,10 +63,20 @@ impl From<Wanted> for Status {
 
 pub(super) async fn list(app: &App, arguments: Arguments) -> Result<(), CommandError> {
     let client = remote::connect()?;
+    if arguments.watch {
+        return watch(app, &client, &arguments).await;
+    }
     let progress = app.output.progress("listing sessions");
+    let sessions = matching(&client, &arguments).await?;
+    drop(progress);
+    app.output
+        .result(&json!({ "sessions": sessions }), || listed(&sessions))
+}
+
+async fn matching(client: &Client, arguments: &Arguments) -> Result<Vec<Session>, CommandError> {
     let filter = SessionFilter {
         status: arguments.status.map(Status::from),
-        search: arguments.search,
+        search: arguments.search.clone(),
         ..SessionFilter::default()
     };
     let mut sessions = client.sessions_to_the_end(filter.clone()).await?;
@@ -70,22 +89,50 @@ pub(super) async fn list(app: &App, arguments: Arguments) -> Result<(), CommandE
     } else if arguments.status.is_none() {
         sessions.retain(|session| session.status != Status::Stopped);
     }
-    drop(progress);
-    app.output.result(&json!({ "sessions": sessions }), || {
-        if sessions.is_empty() {
-            return "There are none. Make one: nacre session new --repo URL --prompt TEXT"
-                .to_owned();
+    Ok(sessions)
+}
+
+fn listed(sessions: &[Session]) -> String {
+    if sessions.is_empty() {
+        return "There are none. Make one: nacre session new --repo URL --prompt TEXT".to_owned();
+    }
+    let now = SystemClock.now();
+    let rows: Vec<_> = sessions.iter().map(|session| row(session, now)).collect();
+    table(&["ID", "STATUS", "ACTIVE", "TITLE", "REPOSITORY"], &rows)
+}
+
+/// The list again whenever it changed, until Ctrl-C. A server that is away is waited for.
+async fn watch(app: &App, client: &Client, arguments: &Arguments) -> Result<(), CommandError> {
+    let mut endings = Endings::listen()?;
+    let mut last = None;
+    loop {
+        let sessions = matching(client, arguments);
+        let shown = tokio::select! {
+            sessions = sessions => match sessions {
+                Ok(sessions) => (json!({ "sessions": sessions }), listed(&sessions)),
+                Err(error) if error.kind() == Kind::Unavailable && last.is_some() => {
+                    let text = error.chain().join(": ");
+                    (json!({ "offline": text }), format!("offline: {text}"))
+                }
+                Err(error) => return Err(error),
+            },
+            _ = endings.next() => return Ok(()),
+        };
+        if last.as_ref() != Some(&shown) {
+            app.output.again(&shown.0, &shown.1)?;
+            last = Some(shown);
         }
-        let now = SystemClock.now();
-        let rows: Vec<_> = sessions.iter().map(|session| row(session, now)).collect();
-        table(&["ID", "STATUS", "ACTIVE", "TITLE", "REPOSITORY"], &rows)
-    })
+        tokio::select! {
+            () = tokio::time::sleep(EACH) => {}
+            _ = endings.next() => return Ok(()),
+        }
+    }
 }
 
 fn row(session: &Session, now: Timestamp) -> Vec<String> {
     vec![
         session.id.clone(),
-        word(session.client_status).to_owned(),
+        standing(session).to_owned(),
         age(&session.last_active_at, now),
         shortened(&session.title, LONGEST_TITLE),
         or_dash(session.repos.first().map(place).as_ref()),
@@ -102,7 +149,7 @@ pub(super) fn shown(session: &Session) -> String {
     let mut lines = vec![
         ("id", session.id.clone()),
         ("title", session.title.clone()),
-        ("status", word(session.client_status).to_owned()),
+        ("status", standing(session).to_owned()),
     ];
     let mut add = |name, value: Option<String>| {
         if let Some(value) = value {

@@ -1,6 +1,8 @@
 //! Sessions, over a server.
 
 mod answer;
+mod ask;
+mod attach;
 mod copy;
 mod create;
 mod exec;
@@ -8,7 +10,12 @@ mod lifecycle;
 mod list;
 mod logs;
 mod open;
+mod phases;
+mod port;
 mod prompt;
+mod shell;
+mod ssh;
+mod tree;
 mod why;
 
 use std::process::ExitCode;
@@ -28,20 +35,40 @@ pub(crate) enum Command {
     /// Show the sessions there are
     Ls(list::Arguments),
     /// Show one session
+    #[command(after_help = "\
+Examples:
+  nacre session show ID
+  nacre session show ID --json | jq -r .preview_url")]
     Show(Named),
+    /// Talk to the agent, on the whole screen
+    Attach(attach::Arguments),
     /// Ask the agent, and print its answer as it comes
     Prompt(prompt::Arguments),
+    /// Have a shell where the agent works
+    Shell(shell::Arguments),
     /// Run a command where the agent works
     Exec(exec::Arguments),
-    /// Copy a file into or out of a session
+    /// Copy files and directories into or out of a session
     Cp(copy::Arguments),
     /// Show what happened, event by event
     Logs(logs::Arguments),
     /// Tell why a session is not well, and what to do
+    #[command(after_help = "\
+Examples:
+  nacre session why ID
+  nacre session why ID --json | jq -r .next       # the command to type")]
     Why(Named),
     /// Let a session rest, with everything kept
+    #[command(after_help = "\
+Examples:
+  nacre session pause ID
+  nacre session resume ID              # or ask it something: that wakes it too")]
     Pause(Named),
     /// Let a paused session go on
+    #[command(after_help = "\
+Examples:
+  nacre session resume ID
+  nacre session ls --status paused --json | jq -r '.sessions[].id' | xargs -n1 nacre session resume")]
     Resume(Named),
     /// Move a running session to a new sandbox, with all that is on its disk
     Migrate(Named),
@@ -52,15 +79,25 @@ pub(crate) enum Command {
     /// Make another session that begins with this one's files
     Fork(lifecycle::ForkArguments),
     /// End a session for good; what it did is kept, and can be forked
+    #[command(after_help = "\
+Examples:
+  nacre session stop ID
+  nacre session fork ID                # go on from what it left")]
     Stop(Named),
     /// Stop sessions and forget them, with all that was said
+    #[command(after_help = "\
+Examples:
+  nacre session rm ID ID
+  nacre session stop ID                # to keep what was said")]
     Rm {
         /// The sessions' ids
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
     },
-    /// Show which ports a session listens on, and where a browser finds them
-    Port(Named),
+    /// Show which ports a session listens on, or have one of them here
+    Port(port::Arguments),
+    /// Log in by ssh, or let your own ssh in
+    Ssh(ssh::Arguments),
     /// Print a link to a part of the session: good once, for a minute
     Open(open::Arguments),
 }
@@ -77,9 +114,12 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
         Command::New(arguments) => return create::run(app, arguments).await,
         Command::Ls(arguments) => list::list(app, arguments).await?,
         Command::Show(named) => list::show(app, &named.id).await?,
+        Command::Attach(arguments) => return attach::run(app, &arguments).await,
+        Command::Shell(arguments) => return shell::run(app, &arguments).await,
+        Command::Ssh(arguments) => return ssh::run(&arguments).await,
         Command::Prompt(arguments) => return prompt::run(app, arguments).await,
         Command::Exec(arguments) => return exec::run(app, arguments).await,
-        Command::Cp(arguments) => copy::run(app, &arguments).await?,
+        Command::Cp(arguments) => return copy::run(app, &arguments).await,
         Command::Logs(arguments) => logs::run(app, &arguments).await?,
         Command::Why(named) => why::run(app, &named.id).await?,
         Command::Pause(named) => lifecycle::pause(app, &named.id).await?,
@@ -90,7 +130,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
         Command::Fork(arguments) => lifecycle::fork(app, arguments).await?,
         Command::Stop(named) => lifecycle::stop(app, &named.id).await?,
         Command::Rm { ids } => return lifecycle::remove(app, &ids).await,
-        Command::Port(named) => open::ports(app, &named.id).await?,
+        Command::Port(arguments) => port::run(app, &arguments).await?,
         Command::Open(arguments) => open::run(app, &arguments).await?,
     }
     Ok(ExitCode::SUCCESS)
@@ -138,6 +178,14 @@ fn of_session(error: ClientError) -> CommandError {
 
 async fn find(client: &Client, id: &str) -> Result<wire::v1::Session, CommandError> {
     client.session(id).await.map_err(of_session)
+}
+
+/// How a session is, in a word. One that nobody started yet is not being created.
+fn standing(session: &wire::v1::Session) -> &'static str {
+    if session.client_status == ClientStatus::Creating && session.generation == 0 {
+        return "new";
+    }
+    word(session.client_status)
 }
 
 fn word(status: ClientStatus) -> &'static str {

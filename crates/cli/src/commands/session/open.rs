@@ -5,7 +5,6 @@ use super::of_session;
 use crate::app::App;
 use crate::commands::remote;
 use crate::error::CommandError;
-use crate::output::table;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -31,19 +30,4 @@ pub(super) async fn run(app: &App, arguments: &Arguments) -> Result<(), CommandE
     app.output
         .aside("open it in a browser within a minute; it is good once");
     Ok(())
-}
-
-pub(super) async fn ports(app: &App, id: &str) -> Result<(), CommandError> {
-    let client = remote::connect()?;
-    let found = client.ports(id).await.map_err(of_session)?;
-    app.output.result(&found, || {
-        if found.ports.is_empty() {
-            return "Nothing listens there.".to_owned();
-        }
-        let rows = found.ports.iter();
-        let rows: Vec<_> = rows
-            .map(|port| vec![port.port.to_string(), port.reach.clone(), port.url.clone()])
-            .collect();
-        table(&["PORT", "REACH", "URL"], &rows)
-    })
 }

@@ -2,11 +2,12 @@ use std::io::{self, Read as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use client::{Body, Client, Frame, Update};
+use client::{Body, Client, ClientError, Commands, Frame, Update};
 use tokio::signal::unix::{SignalKind, signal};
 use wire::v1::{NewPrompt, PromptMode};
 
 use super::answer::{Answer, Ending, Piece};
+use super::ask::Desk;
 use super::{find, of_session};
 use crate::app::App;
 use crate::commands::remote;
@@ -24,8 +25,8 @@ Examples:
   nacre session prompt ID 'fix it' --json | jq -c 'select(.type == \"part\")'
   nacre session prompt ID 'and the docs' --no-wait     # nacre session logs ID --follow
 
-The answer goes to standard output, tools and questions to standard error. Ends with 0 when the turn
-ended well. Ctrl-C cancels the turn; twice leaves.")]
+The answer goes to standard output, tools and questions to standard error; at a terminal, questions are
+answered there. Ends with 0 when the turn ended well. Ctrl-C cancels the turn; twice leaves.")]
 pub(crate) struct Arguments {
     /// The session's id
     #[arg(value_name = "ID")]
@@ -86,6 +87,8 @@ pub(super) async fn follow(
     let mut interrupts = signal(SignalKind::interrupt())?;
     let mut was_interrupted = false;
     let mut follow = client.follow(session, Some(since))?;
+    let commands = follow.commands();
+    let mut desk = Desk::of(app.output);
     let mut answer = Answer::to(prompt);
     let mut screen = Screen {
         app,
@@ -96,6 +99,9 @@ pub(super) async fn follow(
             update = follow.next() => match update {
                 Some(Update::Frame(frame)) => {
                     screen.show(&mut answer, &frame)?;
+                    if let Some(desk) = &mut desk {
+                        desk.hear(&frame);
+                    }
                     if matches!(frame.body, Body::Init(_)) {
                         // What happened before it is not told again.
                         let now = client.prompt(session, prompt).await?;
@@ -107,8 +113,9 @@ pub(super) async fn follow(
                 }
                 Some(Update::Online) => {}
                 Some(Update::Refused(error)) => return Err(of_session(error)),
-                None => return Err(client::ClientError::Ended.into()),
+                None => return Err(ClientError::Ended.into()),
             },
+            Some(answered) = said(&mut desk, &commands) => answered.map_err(of_session)?,
             _ = interrupts.recv() => {
                 if was_interrupted {
                     return Ok(ExitCode::from(INTERRUPTED));
@@ -140,6 +147,11 @@ pub(super) async fn follow(
             "`nacre session why {session}` tells what to do; the prompt waits"
         ))),
     }
+}
+
+/// What whoever sits here answers, if somebody does.
+async fn said(desk: &mut Option<Desk>, commands: &Commands) -> Option<Result<(), ClientError>> {
+    Some(desk.as_mut()?.answer(commands).await)
 }
 
 /// While it waits it is taken back; when it runs it is cancelled.

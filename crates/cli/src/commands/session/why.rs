@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use wire::link::Reason;
 use wire::v1::{ClientStatus, Event, PromptStatus, Session};
 
-use super::{find, logs, took, word};
+use super::{find, logs, shortened, standing, took};
 use crate::app::App;
 use crate::commands::remote;
 use crate::error::CommandError;
@@ -15,6 +15,8 @@ use crate::error::CommandError;
 /// How far back to look for what went wrong.
 const BACK: u64 = 500;
 const MOST_ERRORS: usize = 5;
+/// The whole of it is in the log.
+const LONGEST_DETAIL: usize = 120;
 
 pub(super) async fn run(app: &App, id: &str) -> Result<(), CommandError> {
     let client = remote::connect()?;
@@ -55,7 +57,7 @@ fn is_error(frame: &Frame) -> bool {
 
 fn story(session: &Session, errors: &[Frame]) -> String {
     let mut text = String::new();
-    let status = word(session.client_status);
+    let status = standing(session);
     let _ = writeln!(
         text,
         "Session {} ({}) is {status}: {}",
@@ -81,7 +83,7 @@ fn story(session: &Session, errors: &[Frame]) -> String {
         text.push_str("\nThe last start:\n");
         for phase in &session.phases {
             let time = phase.took_ms.map_or_else(|| "-".to_owned(), took);
-            let detail = phase.detail.as_deref().unwrap_or("");
+            let detail = shortened(phase.detail.as_deref().unwrap_or(""), LONGEST_DETAIL);
             let line = format!(
                 "  {:<20}  {:>12}  {:<8} {detail}",
                 phase.name, time, phase.state
@@ -107,8 +109,8 @@ fn means(session: &Session) -> String {
             .map_or_else(String::new, |reason| format!(" ({reason})"))
     };
     match session.client_status {
-        ClientStatus::Creating if session.phases.is_empty() => {
-            "it was not started yet, or is only just starting".to_owned()
+        ClientStatus::Creating if session.generation == 0 => {
+            "it was not started yet; the first prompt starts it".to_owned()
         }
         ClientStatus::Creating => "it is starting".to_owned(),
         ClientStatus::Resuming => "it is starting again".to_owned(),
@@ -135,12 +137,21 @@ fn means(session: &Session) -> String {
     }
 }
 
+/// Its sandbox was made of something that is no base.
+pub(super) fn lacks_agent(error: Option<&str>) -> bool {
+    error.is_some_and(|error| error.contains("there is no program \"opencode\""))
+}
+
 /// The command to type.
 fn next(session: &Session, errors: &[Frame]) -> String {
     let id = &session.id;
     match session.client_status {
         ClientStatus::Degraded => {
             format!("nacre session recover {id} --accept    # goes on from what was kept")
+        }
+        ClientStatus::Error if lacks_agent(session.error.as_deref()) => {
+            "nacre base build --slim    # on the server's machine; then make a session anew"
+                .to_owned()
         }
         ClientStatus::Error => {
             format!(
@@ -150,6 +161,9 @@ fn next(session: &Session, errors: &[Frame]) -> String {
         ClientStatus::Paused | ClientStatus::Suspended => format!("nacre session resume {id}"),
         ClientStatus::Stopped => {
             format!("nacre session fork {id}    # another session that begins with its files")
+        }
+        ClientStatus::Creating if session.generation == 0 => {
+            format!("nacre session prompt {id} TEXT")
         }
         ClientStatus::Creating
         | ClientStatus::Resuming

@@ -55,6 +55,21 @@ async fn exec(
     Json(request): Json<v1::ExecRequest>,
 ) -> Answer<Json<v1::ExecAnswer>> {
     caller.may_change()?;
+    let (spec, argv) = command(request, Some(COMMAND))?;
+    let hub = app.hub(&caller, &id).await?;
+    let body = json!({ "argv": argv });
+    app.audit(&caller, "session.exec", Some(hub.session()), body)
+        .await?;
+    let inside = inside(&app, &hub).await?;
+    let exec = inside.provider().exec(inside.place().sandbox, spec).await?;
+    Ok(Json(collect(exec).await?))
+}
+
+/// What is run for a request, as the agent's user. Without a time limit of its own it has the usual.
+pub(super) fn command(
+    request: v1::ExecRequest,
+    usual: Option<Duration>,
+) -> Answer<(ExecSpec, Vec<String>)> {
     if request.argv.first().is_none_or(String::is_empty) {
         return Err(Problem::invalid("`argv` names a program first"));
     }
@@ -67,25 +82,19 @@ async fn exec(
     {
         return Err(Problem::invalid("arguments and values have no zero bytes"));
     }
-    let timeout = request.timeout_ms.map_or(COMMAND, Duration::from_millis);
-    if timeout.is_zero() || timeout > LONGEST_PATIENCE {
+    let timeout = request.timeout_ms.map(Duration::from_millis).or(usual);
+    if timeout.is_some_and(|timeout| timeout.is_zero() || timeout > LONGEST_PATIENCE) {
         return Err(Problem::invalid("`timeout_ms` is 1 to 600000"));
     }
-    let hub = app.hub(&caller, &id).await?;
     let env = request.env.into_iter();
     let spec = ExecSpec {
         user: Some(USER.to_owned()),
         cwd: Some(request.cwd.map_or(WORKSPACE.into(), String::into_bytes)),
         env: env.map(|(key, value)| (key.into(), value.into())).collect(),
-        timeout: Some(timeout),
+        timeout,
         ..ExecSpec::new(&request.argv)
     };
-    let body = json!({ "argv": request.argv });
-    app.audit(&caller, "session.exec", Some(hub.session()), body)
-        .await?;
-    let inside = inside(&app, &hub).await?;
-    let exec = inside.provider().exec(inside.place().sandbox, spec).await?;
-    Ok(Json(collect(exec).await?))
+    Ok((spec, request.argv))
 }
 
 /// All that it printed, up to a limit. It ends with its caller.

@@ -5,20 +5,24 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use gateway::{Audited, Terminal, Visit, Watched};
 use serde::Deserialize;
+use serde_json::json;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::inside;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Named, Params};
-use crate::problem::Answer;
+use crate::problem::{Answer, Problem};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(connect))
         .routes(routes!(events))
         .routes(routes!(terminal))
+        .routes(routes!(port))
+        .routes(routes!(command))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -101,11 +105,7 @@ async fn terminal(
     Params(screen): Params<Screen>,
     request: Request,
 ) -> Answer<Response> {
-    let visit = Visit {
-        session: app.session(&caller, &id).await?.id,
-        caller: known(&app, &caller).await?,
-        leave: app.guests().enter(&caller),
-    };
+    let visit = visit(&app, &caller, &id).await?;
     let terminal = Terminal {
         name: screen.name,
         columns: screen.columns,
@@ -118,6 +118,65 @@ async fn terminal(
         .terminal(&mut request, &visit, &terminal)
         .await;
     Ok(answer.map(Body::new))
+}
+
+/// A port of the sandbox: a WebSocket of bytes both ways. The text frame `{"type":"eof"}` ends one way.
+#[utoipa::path(get, path = "/v1/sessions/{id}/ports/{port}", tag = "inside",
+    params(("id" = String, Path), ("port" = u16, Path)),
+    responses((status = 101, description = "A WebSocket, bytes both ways")))]
+async fn port(
+    State(app): State<App>,
+    caller: Caller,
+    Named((id, port)): Named<(String, u16)>,
+    request: Request,
+) -> Answer<Response> {
+    caller.may_change()?;
+    let visit = visit(&app, &caller, &id).await?;
+    let body = json!({ "port": port });
+    app.audit(&caller, "session.port", Some(visit.session), body)
+        .await?;
+    let mut request = request.map(drop);
+    let answer = app.gateway().port(&mut request, &visit, port);
+    Ok(answer.await.map(Body::new))
+}
+
+/// A command with its input and output: a WebSocket. The first frame is the request, as text; then
+/// binary frames are its input, and `{"type":"eof"}` ends that. What it prints comes as binary frames
+/// that begin with 1, or 2 for errors; `{"type":"exit","exit_code":0}` is the last. It ends with its
+/// client.
+#[utoipa::path(get, path = "/v1/sessions/{id}/exec", tag = "inside",
+    params(("id" = String, Path)),
+    responses((status = 101, description = "A WebSocket")))]
+async fn command(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    request: Request,
+) -> Answer<Response> {
+    caller.may_change()?;
+    let visit = visit(&app, &caller, &id).await?;
+    let session = visit.session;
+    let mut request = request.map(drop);
+    let noted = app.clone();
+    let admit: gateway::Admit = Box::new(move |wanted| {
+        Box::pin(async move {
+            let (spec, argv) = inside::command(wanted, None).map_err(Problem::refusal)?;
+            let body = json!({ "argv": argv });
+            let written = noted.audit(&caller, "session.exec", Some(session), body);
+            written.await.map_err(Problem::refusal)?;
+            Ok(spec)
+        })
+    });
+    let answer = app.gateway().command(&mut request, &visit, admit);
+    Ok(answer.await.map(Body::new))
+}
+
+async fn visit(app: &App, caller: &Caller, id: &str) -> Answer<Visit> {
+    Ok(Visit {
+        session: app.session(caller, id).await?.id,
+        caller: known(app, caller).await?,
+        leave: app.guests().enter(caller),
+    })
 }
 
 /// As others who watch see them.
