@@ -17,6 +17,7 @@ mod metrics;
 mod offer;
 mod once;
 mod outside;
+mod page;
 mod problem;
 mod rate;
 mod routes;

@@ -5,5 +5,6 @@
 mod access;
 mod bodies;
 mod description;
+mod page;
 mod sessions;
 mod world;

@@ -136,6 +136,11 @@ function entryOf(frame: Frame & Record<string, unknown>): Omit<Entry, "seq" | "a
       const ports = (frame["ports"] as { port: number }[] | undefined) ?? [];
       return { kind: "other", what: "Ports", detail: ports.map((one) => one.port).join(", "), tone: undefined };
     }
+    case "services": {
+      const all = (frame["services"] as { name: string; standing?: string; status?: string }[] | undefined) ?? [];
+      const detail = all.map((one) => `${one.name} ${one.standing ?? one.status ?? ""}`.trim()).join(", ");
+      return { kind: "other", what: "Services", detail, tone: undefined };
+    }
     case "egress_blocked":
       return { kind: "other", what: "Blocked", detail: text("host"), tone: "warn" };
     default: {

@@ -52,10 +52,12 @@ export function summary(call: ToolCall): string {
     case "todowrite":
     case "todoread":
       return "";
-    default: {
-      const first = Object.values(args).find((value) => typeof value === "string");
-      return firstLine(text(first));
-    }
+    default:
+      return Object.entries(args)
+        .filter(([name, value]) => isTelling(name, value))
+        .slice(0, 3)
+        .map(([name, value]) => (typeof value === "string" ? firstLine(value) : `${name} ${String(value)}`))
+        .join(" · ");
   }
 }
 
@@ -78,6 +80,12 @@ export function edits(call: ToolCall): { before: string; after: string }[] {
 
 export function hasFailed(call: ToolCall): boolean {
   return call.status === "error" || (call.exitCode !== null && call.exitCode !== 0);
+}
+
+/** What a call says of itself to people; agents also name their own conversations. */
+function isTelling(name: string, value: unknown): boolean {
+  if (name.startsWith("_") || /session/i.test(name)) return false;
+  return typeof value === "number" || typeof value === "boolean" || (typeof value === "string" && value !== "");
 }
 
 function shortened(path: string): string {
