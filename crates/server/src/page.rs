@@ -4,6 +4,8 @@
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
 use crate::Address;
@@ -138,12 +140,7 @@ fn mark(file: &File) -> String {
     if is_for_ever(file.name) {
         return format!("W/\"{}\"", file.name);
     }
-    let digest = Sha256::digest(file.plain);
-    let digest: String = digest
-        .iter()
-        .take(12)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(file.plain));
     format!("W/\"{digest}\"")
 }
 

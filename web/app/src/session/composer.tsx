@@ -5,6 +5,7 @@ import { bytes } from "../format";
 import { complain } from "../ui/toasts";
 import { useLoaded } from "../ui/use";
 import { useLive } from "./live";
+import { isWorking } from "./working";
 
 interface Attached {
   name: string;
@@ -24,8 +25,7 @@ export function Composer() {
   const [model, setModel] = useState("");
   const [isOver, setOver] = useState(false);
   const box = useRef<HTMLTextAreaElement>(null);
-  const agents = Object.values(live.transcript.agents);
-  const isBusy = agents.some((agent) => agent.status !== "idle" && agent.status !== "error");
+  const isBusy = isWorking(live.transcript);
   const isSending = files.some((file) => file.upload === null);
 
   const attach = (list: FileList | File[]) => {

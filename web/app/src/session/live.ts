@@ -9,6 +9,8 @@ import { withPhase } from "./status";
 /** Of each kind of thing that is kept for the panels. */
 const MOST = 5000;
 
+const MOST_WAITING = 20;
+
 export interface Heard {
   frame: Frame;
   /** When the page heard it; null if it was over by then. */
@@ -42,6 +44,8 @@ export class Live {
   switches: ModelSwitch[] = [];
   blocked: Blocked[] = [];
   env: EnvRequest[] = [];
+  /** What waits, as it was last said: no frame tells of an edit. */
+  said = new Map<string, string>();
   heard: Heard[] = [];
   /** Counts what may have changed files, services or ports, for the panels that show them. */
   filesVersion = 0;
@@ -199,6 +203,11 @@ export class Live {
     this.#changed();
   }
 
+  promptEdited(id: string, content: string): void {
+    this.said.set(id, content);
+    this.#changed();
+  }
+
   envGiven(id: string): void {
     this.env = this.env.filter((one) => one.id !== id);
     this.#changed();
@@ -209,11 +218,33 @@ export class Live {
     if (frame.type === "init") {
       this.hasAll = this.transcript.messages.length < 100;
       this.record = this.transcript.session;
+      void this.#learnPrompts();
       return;
     }
     const seq = seqOf(frame);
     if (seq !== null) this.heard = [...this.heard.slice(-MOST + 1), { frame, at: Date.now() }];
     this.#note(frame as { type: string } & Record<string, unknown>, seq ?? 0);
+  }
+
+  /** An `init` may not tell what waits; prompts without an answer are asked for by name. */
+  async #learnPrompts(): Promise<void> {
+    const { messages, prompts } = this.transcript;
+    const answered = new Set(messages.filter((one) => one.role !== "user").map((one) => one.prompt_id));
+    const open = messages
+      .filter((one) => one.role === "user" && one.prompt_id !== null && !answered.has(one.prompt_id))
+      .slice(-MOST_WAITING);
+    for (const message of open) {
+      const id = message.prompt_id;
+      if (id === null) continue;
+      try {
+        const { content, status, reason } = await client.prompt(this.id, id);
+        this.said.set(id, content);
+        if (!prompts.some((one) => one.id === id)) prompts.push({ id, status, reason: reason ?? null });
+      } catch {
+        // Then it is shown as it was said.
+      }
+    }
+    this.#changed();
   }
 
   #note(frame: { type: string } & Record<string, unknown>, seq: number): void {

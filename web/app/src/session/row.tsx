@@ -92,22 +92,21 @@ function UserRow({ row }: { row: Row & { kind: "user" } }) {
   const author = (row.message.author as { name?: string; id?: string } | null)?.name ?? "You";
   const prompt = live.transcript.prompts.find((prompt) => prompt.id === row.prompt);
   const isQueued = prompt?.status === "queued";
-  const text = row.parts
+  const isWithdrawn = prompt?.status === "finished" && /withdrawn/.test(prompt.reason ?? "");
+  const first = row.parts
     .filter((part) => part.kind === "text")
     .map(textOf)
     .join("\n");
+  const text = (row.prompt === null ? undefined : live.said.get(row.prompt)) ?? first;
   const files = row.parts.filter((part) => part.kind !== "text");
   const [isEdited, setEdited] = useState(false);
-  const [newer, setNewer] = useState<string | null>(null);
-  const done = (next: string | null) => {
-    setEdited(false);
-    if (next !== null) setNewer(next);
-  };
+
   return (
-    <div className="said" data-queued={isQueued ? "" : undefined}>
+    <div className="said" data-queued={isQueued ? "" : undefined} data-withdrawn={isWithdrawn ? "" : undefined}>
       <div className="said-head">
         <strong>{author}</strong>
         {isQueued ? <Queued id={prompt.id} onEdit={() => setEdited(true)} /> : null}
+        {isWithdrawn ? <span className="badge">withdrawn</span> : null}
         {prompt?.status === "failed" || prompt?.status === "interrupted" ? (
           <span className="badge" data-tone="bad">
             {prompt.status}
@@ -116,9 +115,9 @@ function UserRow({ row }: { row: Row & { kind: "user" } }) {
         ) : null}
       </div>
       {isEdited && isQueued ? (
-        <EditQueued id={prompt.id} text={newer ?? text} onDone={done} />
+        <EditQueued id={prompt.id} text={text} onDone={() => setEdited(false)} />
       ) : (
-        <div className="said-text">{newer ?? text}</div>
+        <div className="said-text">{text}</div>
       )}
       {files.map((file, at) => (
         <PartRow key={at} content={file} isOpen={false} />
@@ -149,13 +148,16 @@ function Queued({ id, onEdit }: { id: string; onEdit: () => void }) {
   );
 }
 
-function EditQueued({ id, text, onDone }: { id: string; text: string; onDone: (text: string | null) => void }) {
+function EditQueued({ id, text, onDone }: { id: string; text: string; onDone: () => void }) {
   const live = useLive();
   const [next, setNext] = useState(text);
   const save = () => {
     client
       .editPrompt(live.id, id, { content: next })
-      .then(() => onDone(next))
+      .then(() => {
+        live.promptEdited(id, next);
+        onDone();
+      })
       .catch(complain);
   };
   return (
@@ -171,7 +173,7 @@ function EditQueued({ id, text, onDone }: { id: string; text: string; onDone: (t
         <button type="button" className="button primary small" disabled={next.trim() === ""} onClick={save}>
           Save
         </button>
-        <button type="button" className="button quiet small" onClick={() => onDone(null)}>
+        <button type="button" className="button quiet small" onClick={onDone}>
           Keep as it was
         </button>
       </div>
@@ -193,7 +195,7 @@ function EndRow({ row }: { row: Row & { kind: "end" } }) {
   return (
     <p className="turn-end">
       {row.reason === "canceled" ? <span>Cancelled</span> : null}
-      {usage ? (
+      {usage && said > 0 ? (
         <span title="Tokens that went to the model, and came back">
           {tokens(said)} in · {tokens(usage["output_tokens"] ?? 0)} out
         </span>

@@ -11,6 +11,7 @@ import { LiveContext, useFollowed, useLive } from "./live";
 import { RowView } from "./row";
 import { rowsOf } from "./rows";
 import { Split } from "./split";
+import { isWorking } from "./working";
 
 export function SessionPage({ id, panel }: { id: string; panel: string | null }) {
   const live = useFollowed(id);
@@ -85,8 +86,14 @@ const DOING: Record<string, string> = {
 function Doing() {
   const live = useLive();
   const busy = Object.entries(live.transcript.agents).filter(([channel, one]) => channel !== "" && one.status in DOING);
+  const isSilent = busy.length === 0 && isWorking(live.transcript);
   return (
     <div className="doing" role="status">
+      {isSilent ? (
+        <span>
+          <i aria-hidden="true" /> Working
+        </span>
+      ) : null}
       {busy.map(([channel, one]) => (
         <span key={channel}>
           <i aria-hidden="true" /> {DOING[one.status]}
