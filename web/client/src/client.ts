@@ -1,3 +1,4 @@
+import type { Egress } from "./egress.js";
 import { Http, type HttpOptions } from "./http.js";
 import { Session, type SessionOptions, type SocketFactory } from "./session.js";
 import type * as v1 from "./types.js";
@@ -174,9 +175,14 @@ export class Client {
     return this.http.done({ method: "POST", path: [...SESSIONS, id, "env"], json: values, once: true });
   }
 
-  /** Lets a session reach a host that it was refused. */
-  allowEgress(id: string, host: string, allow: "once" | "always"): Promise<void> {
-    return this.http.done({ method: "POST", path: [...SESSIONS, id, "egress"], json: { host, allow }, once: true });
+  /** What a session may reach, and was refused. */
+  egress(id: string): Promise<Egress> {
+    return this.#get(id, ["egress"]);
+  }
+
+  /** Lets a session reach a host that it was refused: for a while, or for good. */
+  allowEgress(id: string, wanted: { host: string; port?: number; allow: "once" | "always" }): Promise<void> {
+    return this.http.done({ method: "POST", path: [...SESSIONS, id, "egress"], json: wanted, once: true });
   }
 
   /** Where a browser finds a port, `app`, `editor`, `desktop` or `terminal`: good once, for a minute. */

@@ -37,7 +37,7 @@ export function Panels({ open, onChoose }: { open: Panel | null; onChoose: (name
     onChoose(next.name);
     document.getElementById(`tab-${next.name}`)?.focus();
   };
-  const blocked = live.blocked.filter((one) => one.allowed === null).length;
+  const blocked = live.blocked.length;
   return (
     <section className="panels" aria-label="Panels">
       <div className="tabs" role="tablist" aria-label="Panels" onKeyDown={onKey}>

@@ -1,6 +1,6 @@
 // One session, followed: what the socket tells, and what the page keeps beside the transcript.
 
-import type { ClientError, Command, Frame, Phase, Session, Transcript, v1 } from "@nacre/client";
+import type { ClientError, Command, EgressBlocked, Frame, Phase, Session, Transcript, v1 } from "@nacre/client";
 import { createContext, useContext, useEffect, useState, useSyncExternalStore } from "react";
 import { client } from "../api";
 import type { ModelSwitch } from "./rows";
@@ -15,15 +15,6 @@ export interface Heard {
   frame: Frame;
   /** When the page heard it; null if it was over by then. */
   at: number | null;
-}
-
-export interface Blocked {
-  host: string;
-  port: number | null;
-  reason: string | null;
-  count: number;
-  at: number;
-  allowed: "once" | "always" | null;
 }
 
 export interface EnvRequest {
@@ -42,7 +33,8 @@ export class Live {
   receipt: v1.Receipt | null = null;
   phases: Phase[] = [];
   switches: ModelSwitch[] = [];
-  blocked: Blocked[] = [];
+  /** The newest first, each host and port once. */
+  blocked: EgressBlocked[] = [];
   env: EnvRequest[] = [];
   /** What waits, as it was last said: no frame tells of an edit. */
   said = new Map<string, string>();
@@ -198,11 +190,6 @@ export class Live {
     return () => source.close();
   }
 
-  markAllowed(host: string, allowed: "once" | "always"): void {
-    this.blocked = this.blocked.map((one) => (one.host === host ? { ...one, allowed } : one));
-    this.#changed();
-  }
-
   promptEdited(id: string, content: string): void {
     this.said.set(id, content);
     this.#changed();
@@ -272,25 +259,16 @@ export class Live {
         this.env = [...this.env, { id: String(frame["id"]), keys: keysIn(frame["keys"]) }];
         break;
       case "egress_blocked":
-        this.#noteBlocked(frame);
+        this.#noteBlocked(frame as unknown as EgressBlocked);
         break;
       default:
     }
   }
 
-  #noteBlocked(frame: Record<string, unknown>): void {
-    const host = String(frame["host"] ?? "");
-    if (host === "") return;
-    const old = this.blocked.find((one) => one.host === host);
-    const one: Blocked = {
-      host,
-      port: typeof frame["port"] === "number" ? frame["port"] : null,
-      reason: typeof frame["reason"] === "string" ? frame["reason"] : null,
-      count: (old?.count ?? 0) + 1,
-      at: Date.now(),
-      allowed: null,
-    };
-    this.blocked = [one, ...this.blocked.filter((other) => other !== old)].slice(0, 500);
+  #noteBlocked(blocked: EgressBlocked): void {
+    if (typeof blocked.host !== "string" || typeof blocked.port !== "number") return;
+    const others = this.blocked.filter((one) => one.host !== blocked.host || one.port !== blocked.port);
+    this.blocked = [blocked, ...others].slice(0, 500);
   }
 
   /** However many frames come, the page is drawn once for each frame of the screen. */

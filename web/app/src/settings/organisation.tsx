@@ -2,10 +2,13 @@ import { caller, client } from "../api";
 import { Failed } from "../panels/asleep";
 import { useStore } from "../store";
 import { useLoaded } from "../ui/use";
+import { Members } from "./members";
+import { useRoute } from "./routes";
 
 export function Organisation() {
   const who = useStore(caller);
   const loaded = useLoaded(() => client.organisations(), "organisations");
+  const hasMembers = useRoute("get", "/v1/orgs/{id}/members");
   return (
     <>
       <h1>Organisation</h1>
@@ -17,6 +20,9 @@ export function Organisation() {
             <span className="badge plain">{one.role}</span>
           </div>
           <p className="muted small mono">{one.id}</p>
+          {hasMembers && one.id === who?.org_id ? (
+            <Members organisation={one.id} isOwner={one.role === "owner"} />
+          ) : null}
         </section>
       ))}
       <p className="muted small">

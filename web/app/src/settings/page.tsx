@@ -3,13 +3,17 @@ import { Link } from "../router";
 import { Models } from "./models";
 import { Organisation } from "./organisation";
 import { Providers } from "./providers";
+import { useRoute } from "./routes";
 import { Secrets } from "./secrets";
+import { Storage } from "./storage";
 import { Tokens } from "./tokens";
 
 interface Section {
   name: string;
   label: string;
   View: ComponentType;
+  /** Shown where the server has it. */
+  route?: string;
 }
 
 /** What the server has a route for, and nothing else. */
@@ -18,18 +22,21 @@ const SECTIONS: readonly Section[] = [
   { name: "secrets", label: "Secrets", View: Secrets },
   { name: "tokens", label: "Tokens", View: Tokens },
   { name: "machines", label: "Sandboxes", View: Providers },
+  { name: "storage", label: "Storage", View: Storage, route: "/v1/snapshots" },
   { name: "organisation", label: "Organisation", View: Organisation },
 ];
 
 export default function SettingsPage({ section }: { section: string }) {
-  const open = SECTIONS.find((one) => one.name === section) ?? SECTIONS[0];
+  const hasStorage = useRoute("get", "/v1/snapshots");
+  const shown = SECTIONS.filter((one) => one.route === undefined || hasStorage);
+  const open = shown.find((one) => one.name === section) ?? shown[0];
   useEffect(() => {
     document.title = "Settings · Nacre";
   }, []);
   return (
     <main className="page settings">
       <nav aria-label="Settings" className="settings-nav">
-        {SECTIONS.map((one) => (
+        {shown.map((one) => (
           <Link key={one.name} to={`/settings/${one.name}`} aria-current={one === open ? "page" : undefined}>
             {one.label}
           </Link>
