@@ -31,7 +31,8 @@ export function TopBar({ page }: { page: ReturnType<typeof pageAt> }) {
         {isDark() ? "☀" : "☾"}
       </button>
       <details className="menu" ref={menu}>
-        <summary className="button quiet small" aria-label="Account">
+        <summary className="button quiet small">
+          <span className="visually-hidden">Account: </span>
           {who?.user?.name ?? "Service"}
         </summary>
         <div className="menu-list">

@@ -75,7 +75,7 @@ try {
     await page.getByRole("link", { name: /Show the list/ }).waitFor();
     await shot("sessions");
     await page.keyboard.press("Control+k");
-    await page.getByRole("combobox").fill("s");
+    await page.getByLabel("Search commands and sessions").fill("s");
     await shot("palette");
     await to(`/sessions/${main}/terminal`);
     await page.locator(".screen[data-state=open]").waitFor();

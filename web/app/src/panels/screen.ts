@@ -26,11 +26,10 @@ export function openScreen(
     scrollback: 10_000,
     screenReaderMode: false,
     theme: colours(),
-    documentOverride: withoutInlineStyles(document),
   });
   const fit = new FitAddon();
   terminal.loadAddon(fit);
-  terminal.open(element);
+  withoutInlineStyles(() => terminal.open(element));
   fit.fit();
 
   let socket: WebSocket | null = null;
@@ -107,23 +106,22 @@ export function openScreen(
 }
 
 /**
- * The page's policy allows no style that is written into it, and the library writes two. They become
- * sheets of their own, which the policy leaves to scripts.
+ * The page's policy allows no style that is written into it, and the library writes some when it opens.
+ * They become sheets of their own, which the policy leaves to scripts.
  */
-function withoutInlineStyles(document: Document): Document {
-  return new Proxy(document, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name, target);
-      if (name === "createElement") {
-        return (tag: string) => (tag === "style" ? sheet(target) : target.createElement(tag));
-      }
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
+function withoutInlineStyles(open: () => void): void {
+  const create = document.createElement.bind(document);
+  document.createElement = ((tag: string) => (tag === "style" ? sheet() : create(tag))) as typeof create;
+  try {
+    open();
+  } finally {
+    Reflect.deleteProperty(document, "createElement");
+  }
 }
 
-function sheet(document: Document): HTMLStyleElement {
-  const element = document.createElement("style");
+/** An element that shows nothing; what is written into it counts for the page. */
+function sheet(): HTMLElement {
+  const element = document.createElementNS("http://www.w3.org/1999/xhtml", "template") as HTMLElement;
   const made = new CSSStyleSheet();
   document.adoptedStyleSheets.push(made);
   Object.defineProperty(element, "textContent", { set: (text: string) => made.replaceSync(text) });

@@ -194,9 +194,7 @@ function Menu({ title }: { title: string }) {
   };
   return (
     <details className="menu" ref={menu}>
-      <summary className="button small" aria-label="More actions">
-        More
-      </summary>
+      <summary className="button small">More</summary>
       <div className="menu-list">
         <button type="button" onClick={snapshot}>
           Take a snapshot

@@ -77,11 +77,11 @@ export default {
     const id = await world.session(undefined, "Palette of pearls");
     const page = await world.signedIn();
     await page.keyboard.press("Control+k");
-    await page.getByRole("combobox").fill("palette pearls");
+    await page.getByLabel("Search commands and sessions").fill("palette pearls");
     await page.keyboard.press("Enter");
     await page.waitForURL(`**/sessions/${id}`);
     await page.keyboard.press("Control+k");
-    await page.getByRole("combobox").fill("activity");
+    await page.getByLabel("Search commands and sessions").fill("activity");
     await page.keyboard.press("Enter");
     await page.waitForURL(`**/sessions/${id}/activity`);
     await page.getByRole("tab", { name: "Activity" }).focus();
