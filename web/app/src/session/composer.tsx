@@ -51,8 +51,15 @@ export function Composer() {
     if ((content === "" && files.length === 0) || isSending) return;
     const attachments = files.map(({ name, media_type, upload }) => ({ name, media_type, source: { upload } }));
     try {
+      const id = newPromptId();
+      if (files.length > 0) {
+        live.attached.set(
+          id,
+          files.map((file) => file.name),
+        );
+      }
       live.session.prompt({
-        id: newPromptId(),
+        id,
         content,
         mode,
         ...(attachments.length > 0 ? { attachments } : {}),

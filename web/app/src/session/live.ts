@@ -38,6 +38,8 @@ export class Live {
   env: EnvRequest[] = [];
   /** What waits, as it was last said: no frame tells of an edit. */
   said = new Map<string, string>();
+  /** What was sent along from here: the transcript does not tell. */
+  attached = new Map<string, string[]>();
   heard: Heard[] = [];
   /** Counts what may have changed files, services or ports, for the panels that show them. */
   filesVersion = 0;

@@ -98,6 +98,7 @@ function UserRow({ row }: { row: Row & { kind: "user" } }) {
     .map(textOf)
     .join("\n");
   const text = (row.prompt === null ? undefined : live.said.get(row.prompt)) ?? first;
+  const attached = (row.prompt === null ? undefined : live.attached.get(row.prompt)) ?? [];
   const files = row.parts.filter((part) => part.kind !== "text");
   const [isEdited, setEdited] = useState(false);
 
@@ -119,6 +120,7 @@ function UserRow({ row }: { row: Row & { kind: "user" } }) {
       ) : (
         <div className="said-text">{text}</div>
       )}
+      {attached.length > 0 ? <p className="said-files">{attached.join(" · ")}</p> : null}
       {files.map((file, at) => (
         <PartRow key={at} content={file} isOpen={false} />
       ))}

@@ -26,7 +26,7 @@ async function everything(isArchived: boolean): Promise<v1.Session[]> {
     cursor = next.next_cursor ?? undefined;
     if (cursor === undefined) break;
   }
-  return all;
+  return all.sort((one, other) => other.last_active_at.localeCompare(one.last_active_at));
 }
 
 export function SessionsPage() {

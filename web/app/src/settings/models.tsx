@@ -4,6 +4,8 @@ import { Failed } from "../panels/asleep";
 import { complain, tell } from "../ui/toasts";
 import { useLoaded } from "../ui/use";
 
+const NAMES: Record<string, string> = { anthropic: "Anthropic", openai: "OpenAI" };
+
 /** Keys of model providers. They never enter a sandbox, and are never shown again. */
 export function Models() {
   const models = useLoaded(() => client.models(), "models");
@@ -31,7 +33,7 @@ export function Models() {
         return (
           <section key={provider} className="card">
             <div className="row">
-              <h2 className="grow">{provider}</h2>
+              <h2 className="grow">{NAMES[provider] ?? provider}</h2>
               <span className="badge" data-tone={own.some((model) => model.available) ? "good" : undefined}>
                 {own.some((model) => model.available) ? (key ? "key is set" : "from the environment") : "no key"}
               </span>
@@ -44,7 +46,7 @@ export function Models() {
       {all.some((model) => model.id.startsWith("demo/")) ? (
         <section className="card">
           <div className="row">
-            <h2 className="grow">demo</h2>
+            <h2 className="grow">Demo</h2>
             <span className="badge" data-tone="good">
               needs no key
             </span>

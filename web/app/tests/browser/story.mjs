@@ -65,6 +65,28 @@ export default {
     assert.equal(await page.locator(".tool").count(), 1);
   },
 
+  "files that are dropped or pasted go along": async (world) => {
+    const id = await world.session();
+    const page = await world.signedIn();
+    await page.goto(`${world.url}/sessions/${id}`);
+    const box = page.getByLabel("Message to the agent");
+    await box.evaluate((element) => {
+      const clipboardData = new DataTransfer();
+      clipboardData.items.add(new File(["pasted pearls"], "pasted.txt", { type: "text/plain" }));
+      element.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File(["dropped pearls"], "dropped.txt", { type: "text/plain" }));
+      element.closest("form").dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+    });
+    const attached = page.getByLabel("Attachments");
+    await attached.getByText("14 B").waitFor();
+    await attached.getByText("13 B").waitFor();
+    await box.fill("hello");
+    await box.press("Enter");
+    await page.locator(".said", { hasText: "pasted.txt · dropped.txt" }).waitFor();
+    await page.getByText("pasted pearls").first().waitFor({ timeout: 60_000 });
+  },
+
   "a session sleeps, is reloaded, and wakes with what it had": async (world) => {
     const id = await world.session("write kept.txt with pearls");
     const page = await world.signedIn();
