@@ -36,7 +36,8 @@ export class Forge {
     mkdirSync(dirname(bare), { recursive: true });
     git("clone", "-q", "--bare", work, bare);
     spawnSync("git", ["-C", bare, "config", "http.receivepack", "true"]);
-    return `${this.url}/${name}.git`;
+    // To a session it is like any other: the git door knows which hosts are without TLS.
+    return `${this.url.replace("http:", "https:")}/${name}`;
   }
 
   log(name) {

@@ -113,7 +113,7 @@ export default {
     await page.getByLabel("Commit message").fill("greet: by name");
     await page.getByRole("button", { name: "Commit", exact: true }).click();
     await page.getByText("Nothing changed since the last commit.").waitFor();
-    await page.getByRole("button", { name: "Push" }).click();
+    await page.getByRole("button", { name: "Push", exact: true }).click();
     await until("it arrived", () => world.forge.log("acme/pearl").startsWith("greet: by name"));
   },
 

@@ -5,7 +5,7 @@
 //   CHROMIUM     the browser, if it is not /usr/bin/chromium
 
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -70,7 +70,10 @@ export class World {
   }
 
   async start() {
-    this.#server = spawn(this.bin, ["up", "--listen", `127.0.0.1:${this.port}`], { env: this.env, stdio: "ignore" });
+    const log = openSync(join(this.home, "up.log"), "a");
+    const args = ["up", "--listen", `127.0.0.1:${this.port}`];
+    this.#server = spawn(this.bin, args, { env: this.env, stdio: ["ignore", log, log] });
+    closeSync(log);
     await until("the server answers", () =>
       fetch(`${this.api}/healthz`).then(
         (answer) => answer.ok,
