@@ -20,6 +20,7 @@ mod metrics;
 mod offer;
 mod once;
 mod outside;
+mod page;
 mod paging;
 mod problem;
 mod rate;

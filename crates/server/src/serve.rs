@@ -21,7 +21,7 @@ use tower::ServiceExt as _;
 
 use crate::app::{App, Parts};
 use crate::problem::Problem;
-use crate::{housekeeping, metrics, routes, standing};
+use crate::{housekeeping, metrics, page, routes, standing};
 
 /// For a head to come whole.
 const HEAD: Duration = Duration::from_secs(10);
@@ -61,7 +61,9 @@ impl Front {
                     ([(header::CONTENT_TYPE, "application/json")], described)
                 }),
             )
-            .fallback(async || Problem::not_found("page"))
+            .fallback(async |State(app): State<App>, request: Request| {
+                page::answer(&app.parts.address, &request.into_parts().0)
+            })
             .method_not_allowed_fallback(async || {
                 Problem::new(
                     StatusCode::METHOD_NOT_ALLOWED,

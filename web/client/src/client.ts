@@ -1,3 +1,4 @@
+import type { Egress } from "./egress.js";
 import { Http, type HttpOptions } from "./http.js";
 import { Session, type SessionOptions, type SocketFactory } from "./session.js";
 import type * as v1 from "./types.js";
@@ -13,6 +14,16 @@ export interface Paging {
   /** `next_cursor` of the page before. */
   cursor?: string;
   limit?: number;
+}
+
+export interface ForSessions extends Paging {
+  status?: v1.Status;
+  /** Archived ones instead of the others. */
+  archived?: boolean;
+  /** Only those with this in their title. */
+  search?: string;
+  /** Only those that were forked from this one. */
+  parent?: string;
 }
 
 export interface Page<T> {
@@ -42,8 +53,9 @@ export class Client {
     return this.http.answer({ method: "POST", path: SESSIONS, json: session, once: true });
   }
 
-  sessions(query: Paging & { status?: v1.Status } = {}): Promise<Page<v1.Session>> {
-    return this.http.answer({ method: "GET", path: SESSIONS, query: { ...query } });
+  sessions({ archived, ...rest }: ForSessions = {}): Promise<Page<v1.Session>> {
+    const query = { ...rest, archived: archived === true ? "true" : undefined };
+    return this.http.answer({ method: "GET", path: SESSIONS, query });
   }
 
   session(id: string): Promise<v1.Session> {
@@ -145,21 +157,37 @@ export class Client {
     return this.http.done({ method: "POST", path: [...SESSIONS, id, "services", name, action] });
   }
 
-  async serviceLogs(id: string, name: string): Promise<string> {
+  /** The last bytes of what it printed. */
+  async serviceLogs(id: string, name: string, tail?: number): Promise<string> {
     const path = [...SESSIONS, id, "services", name, "logs"];
-    return (await this.http.response({ method: "GET", path })).text();
+    return (await this.http.response({ method: "GET", path, query: { tail } })).text();
   }
 
   gitStatus(id: string, repo?: string): Promise<unknown> {
     return this.#get(id, ["git", "status"], { repo });
   }
 
-  gitDiff(id: string, repo?: string): Promise<unknown> {
-    return this.#get(id, ["git", "diff"], { repo });
+  gitDiff(id: string, repo?: string, path?: string): Promise<unknown> {
+    return this.#get(id, ["git", "diff"], { repo, path });
   }
 
   giveEnv(id: string, values: v1.EnvValues): Promise<void> {
     return this.http.done({ method: "POST", path: [...SESSIONS, id, "env"], json: values, once: true });
+  }
+
+  /** What a session may reach, and was refused. */
+  egress(id: string): Promise<Egress> {
+    return this.#get(id, ["egress"]);
+  }
+
+  /** Lets a session reach a host that it was refused: for a while, or for good. */
+  allowEgress(id: string, wanted: { host: string; port?: number; allow: "once" | "always" }): Promise<void> {
+    return this.http.done({ method: "POST", path: [...SESSIONS, id, "egress"], json: wanted, once: true });
+  }
+
+  /** Where a browser finds a port, `app`, `editor`, `desktop` or `terminal`: good once, for a minute. */
+  open(id: string, target: string): Promise<v1.Endpoint> {
+    return this.http.answer({ method: "POST", path: [...SESSIONS, id, "open"], json: { target } });
   }
 
   /** A link to one port that lets anybody in, for a while. */
@@ -171,8 +199,8 @@ export class Client {
     return this.http.done({ method: "DELETE", path: [...SESSIONS, id, "shares", share] });
   }
 
-  upload(bytes: Blob | ArrayBuffer | Uint8Array): Promise<v1.Upload> {
-    return this.http.answer({ method: "POST", path: ["v1", "uploads"], bytes });
+  upload(bytes: Blob | ArrayBuffer | Uint8Array, about: { name?: string; media_type?: string } = {}): Promise<v1.Upload> {
+    return this.http.answer({ method: "POST", path: ["v1", "uploads"], query: { ...about }, bytes });
   }
 
   me(): Promise<v1.Caller> {

@@ -1,7 +1,9 @@
-export { Client, newPromptId, type ClientOptions, type Page, type Paging } from "./client.js";
+export { Client, newPromptId, type ClientOptions, type ForSessions, type Page, type Paging } from "./client.js";
+export type * from "./egress.js";
 export { ClientError, type ErrorKind } from "./error.js";
 export type * from "./frames.js";
 export { readFrame } from "./frames.js";
+export { Http, type Call, type HttpOptions } from "./http.js";
 export { HeldMessage, HeldPart, type Content, type Usage } from "./message.js";
 export {
   Session,

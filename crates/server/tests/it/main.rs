@@ -7,6 +7,7 @@ mod bodies;
 mod description;
 mod hostility;
 mod members;
+mod page;
 mod sessions;
 mod tools;
 mod world;

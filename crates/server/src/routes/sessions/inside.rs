@@ -199,7 +199,41 @@ async fn list_files(
 ) -> Answer<Json<v1::FileList>> {
     let hub = app.hub(&caller, &id).await?;
     let path = format!("/api/files/list?path={}", encode(&at.path));
-    Ok(Json(look(&app, &hub, &path).await?))
+    let listed: Listed = look(&app, &hub, &path).await?;
+    Ok(Json(listed.shown()))
+}
+
+/// As the tools inside say it: a mode as people write it.
+#[derive(Debug, Deserialize)]
+struct Listed {
+    entries: Vec<ListedEntry>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ListedEntry {
+    name: String,
+    kind: String,
+    size: u64,
+    mode: String,
+    modified_ms: i64,
+}
+
+impl Listed {
+    fn shown(self) -> v1::FileList {
+        let entries = self.entries.into_iter().map(|entry| v1::FileEntry {
+            name: entry.name,
+            kind: match &*entry.kind {
+                "symlink" => "link".to_owned(),
+                _ => entry.kind,
+            },
+            size: entry.size,
+            mode: u32::from_str_radix(&entry.mode, 8).unwrap_or(0),
+            modified_ms: entry.modified_ms,
+        });
+        v1::FileList {
+            entries: entries.collect(),
+        }
+    }
 }
 
 /// Ports that something listens on, and where a browser finds them.
@@ -379,4 +413,17 @@ async fn git_diff(
     let hub = app.hub(&caller, &id).await?;
     let path = format!("/api/git/diff?{}", at.query());
     Ok(Json(look(&app, &hub, &path).await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_files_is_read_as_the_tools_inside_say_it() {
+        let said =
+            r#"{"entries":[{"name":"a.sh","kind":"file","size":3,"mode":"0755","modified_ms":1}]}"#;
+        let listed: Listed = serde_json::from_str(said).unwrap();
+        assert_eq!(listed.shown().entries[0].mode, 0o755);
+    }
 }

@@ -1,0 +1,250 @@
+import type { v1 } from "@nacre/client";
+import { Transcript } from "@nacre/client";
+import { useEffect } from "react";
+import { client, words } from "../api";
+import { ago, money, plural, tokens } from "../format";
+import { repoPaths } from "../panels/changes";
+import { diffIn } from "../panels/git";
+import { Link, navigate } from "../router";
+import { isAsleep } from "../session/status";
+import { hasFailed, readTool, summary } from "../session/tool";
+import { Counts } from "../text/diff-view";
+import { Markdown } from "../text/markdown";
+import { type FilePatch, readPatch } from "../text/patch";
+import { StatusBadge } from "../ui/badge";
+import { complain, tell } from "../ui/toasts";
+import { useLoaded, useNow } from "../ui/use";
+
+interface Side {
+  session: v1.Session;
+  messages: v1.Message[];
+  /** Null: its sandbox sleeps, and nobody can look. */
+  patches: FilePatch[] | null;
+}
+
+async function load(id: string): Promise<Side> {
+  const session = await client.session(id);
+  const messages: v1.Message[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < 20; page += 1) {
+    const next = await client.messages(id, cursor === undefined ? {} : { cursor });
+    messages.push(...next.items);
+    cursor = next.next_cursor ?? undefined;
+    if (cursor === undefined || next.items.length === 0) break;
+  }
+  return { session, messages, patches: await patchesOf(session) };
+}
+
+async function patchesOf(session: v1.Session): Promise<FilePatch[] | null> {
+  if (isAsleep(session.client_status)) return null;
+  try {
+    const all = repoPaths(session).map(async (repo) => diffIn(await client.gitDiff(session.id, repo)).diff);
+    return (await Promise.all(all)).flatMap(readPatch);
+  } catch {
+    return null;
+  }
+}
+
+/** Two forks side by side, to keep the better one. */
+export default function ComparePage({ one, other }: { one: string; other: string }) {
+  const left = useLoaded(() => load(one), `compare-${one}`);
+  const right = useLoaded(() => load(other), `compare-${other}`);
+  useEffect(() => {
+    document.title = "Compare · Nacre";
+  }, []);
+  const shared = sharedCount(left.value?.messages ?? [], right.value?.messages ?? []);
+  return (
+    <main className="page wide">
+      <div className="page-head">
+        <h1>Compare</h1>
+        <span className="muted small">
+          {shared > 0 ? `${plural(shared, "message")} in common are left out` : "two sessions side by side"}
+        </span>
+      </div>
+      <div className="compare">
+        <Column loaded={left} skip={shared} rival={right.value} onAgain={left.again} />
+        <Column loaded={right} skip={shared} rival={left.value} onAgain={right.again} />
+      </div>
+    </main>
+  );
+}
+
+/** What both said before they went different ways. */
+export function sharedCount(one: readonly v1.Message[], other: readonly v1.Message[]): number {
+  const said = (message: v1.Message | undefined) =>
+    message === undefined ? "" : `${message.role}:${message.created_at}:${textOf(message)}`;
+  let count = 0;
+  while (count < one.length && count < other.length && said(one[count]) === said(other[count])) count += 1;
+  return count;
+}
+
+interface ColumnProps {
+  loaded: { value: Side | null; error: unknown };
+  skip: number;
+  rival: Side | null;
+  onAgain: () => void;
+}
+
+function Column({ loaded, skip, rival, onAgain }: ColumnProps) {
+  const now = useNow(30_000);
+  const side = loaded.value;
+  if (loaded.error) return <section className="notice">{words(loaded.error)}</section>;
+  if (side === null) return <section className="empty">Loading…</section>;
+  const { session } = side;
+  const keep = async () => {
+    if (rival === null) return;
+    await client.changeSession(rival.session.id, { archived: true });
+    navigate(`/sessions/${session.id}`);
+    tell(`“${session.title}” is kept; the other one is archived`, {
+      label: "Undo",
+      act: () => void client.changeSession(rival.session.id, { archived: false }).catch(complain),
+    });
+  };
+  return (
+    <section className="compare-side" aria-label={session.title}>
+      <header className="compare-head">
+        <Link to={`/sessions/${session.id}`} className="cut">
+          {session.title}
+        </Link>
+        <StatusBadge status={session.client_status} />
+        <span className="grow" />
+        <button type="button" className="button primary small" onClick={() => void keep().catch(complain)}>
+          Keep this one
+        </button>
+      </header>
+      <Facts side={side} skip={skip} now={now} />
+      <h2 className="section-name">Changes</h2>
+      {side.patches === null ? (
+        <p className="muted small">
+          Its sandbox is asleep.{" "}
+          <button
+            type="button"
+            className="button small"
+            onClick={() => client.resume(session.id).then(onAgain, complain)}
+          >
+            Resume to see its diff
+          </button>
+        </p>
+      ) : (
+        <Patches patches={side.patches} />
+      )}
+      <h2 className="section-name">Conversation</h2>
+      {side.messages.slice(skip).map((message) => (
+        <MessageView key={message.id} message={message} />
+      ))}
+    </section>
+  );
+}
+
+function Facts({ side, skip, now }: { side: Side; skip: number; now: number }) {
+  const transcript = new Transcript();
+  transcript.addOlder(side.messages.slice(skip));
+  const usage = transcript.usage();
+  const calls = transcript.messages
+    .flatMap((message) => message.parts)
+    .filter((part) => part.content.kind === "tool")
+    .map((part) => readTool(part.content));
+  const failed = calls.filter(hasFailed).length;
+  const added = side.patches?.reduce((sum, patch) => sum + patch.added, 0) ?? 0;
+  const removed = side.patches?.reduce((sum, patch) => sum + patch.removed, 0) ?? 0;
+  return (
+    <dl className="facts-list">
+      <div>
+        <dt>Model</dt>
+        <dd>{side.session.model?.split("/").pop() ?? "–"}</dd>
+      </div>
+      <div>
+        <dt>Tokens</dt>
+        <dd>
+          {tokens(usage.input_tokens + usage.cache_read_tokens)} in, {tokens(usage.output_tokens)} out
+        </dd>
+      </div>
+      {usage.cost_micros > 0 ? (
+        <div>
+          <dt>Cost</dt>
+          <dd>{money(usage.cost_micros)}</dd>
+        </div>
+      ) : null}
+      <div>
+        <dt>Tools</dt>
+        <dd>
+          {calls.length}
+          {failed > 0 ? `, ${failed} failed` : ""}
+        </dd>
+      </div>
+      <div>
+        <dt>Diff</dt>
+        <dd>{side.patches === null ? "–" : <Counts added={added} removed={removed} />}</dd>
+      </div>
+      <div>
+        <dt>Active</dt>
+        <dd>{ago(side.session.last_active_at, now)}</dd>
+      </div>
+    </dl>
+  );
+}
+
+function Patches({ patches }: { patches: FilePatch[] }) {
+  if (patches.length === 0) return <p className="muted small">Nothing that git knows of has changed.</p>;
+  return (
+    <ul className="changed">
+      {patches.map((patch) => (
+        <li key={patch.path}>
+          <details>
+            <summary className="changed-head">
+              <span className="cut mono grow">{patch.path}</span>
+              <Counts added={patch.added} removed={patch.removed} />
+            </summary>
+            <div className="diff">
+              {patch.hunks.flatMap((hunk, at) =>
+                hunk.lines.map((line, place) => (
+                  <div
+                    key={`${at}-${place}`}
+                    className="diff-line"
+                    data-kind={line.startsWith("+") ? "new" : line.startsWith("-") ? "gone" : "same"}
+                  >
+                    <span className="diff-sign">{line[0]}</span>
+                    <span className="diff-text">{line.slice(1)}</span>
+                  </div>
+                )),
+              )}
+            </div>
+          </details>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function textOf(message: v1.Message): string {
+  return message.parts
+    .map((part) => part.content as { kind?: string; text?: string })
+    .filter((content) => content.kind === "text")
+    .map((content) => content.text ?? "")
+    .join("\n\n");
+}
+
+function MessageView({ message }: { message: v1.Message }) {
+  const calls = message.parts
+    .map((part) => part.content as { kind?: string })
+    .filter((content) => content.kind === "tool")
+    .map(readTool);
+  if (message.role === "user") {
+    return (
+      <div className="said">
+        <div className="said-text">{textOf(message)}</div>
+      </div>
+    );
+  }
+  return (
+    <div className="answer">
+      {calls.map((call, at) => (
+        <p key={at} className="tool-line muted small cut" data-failed={hasFailed(call) ? "" : undefined}>
+          <code>{call.name}</code> {summary(call)}
+          {call.exitCode === null ? "" : ` · exit ${call.exitCode}`}
+        </p>
+      ))}
+      <Markdown text={textOf(message)} />
+    </div>
+  );
+}

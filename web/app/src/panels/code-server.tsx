@@ -1,0 +1,13 @@
+import { WhenAwake } from "./asleep";
+import { Framed } from "./framed";
+import { IfInstalled } from "./part";
+
+export default function EditorPanel() {
+  return (
+    <WhenAwake what="The editor">
+      <IfInstalled phase="editor" hint="The full base has it: `nacre base build`, then a new session.">
+        <Framed target="editor" title="Editor" />
+      </IfInstalled>
+    </WhenAwake>
+  );
+}

@@ -1,0 +1,13 @@
+import { WhenAwake } from "./asleep";
+import { Framed } from "./framed";
+import { IfInstalled } from "./part";
+
+export default function DesktopPanel() {
+  return (
+    <WhenAwake what="The desktop">
+      <IfInstalled phase="desktop" hint="The full base has it: `nacre base build`, then a new session.">
+        <Framed target="desktop" title="Desktop" />
+      </IfInstalled>
+    </WhenAwake>
+  );
+}

@@ -1,0 +1,191 @@
+import type { v1 } from "@nacre/client";
+import { useState } from "react";
+import { client } from "../api";
+import { ago, bytes, duration } from "../format";
+import { Link, navigate } from "../router";
+import { useLive } from "../session/live";
+import { StatusBadge } from "../ui/badge";
+import { complain, tell } from "../ui/toasts";
+import { useEvery, useLoaded, useNow } from "../ui/use";
+import { Failed } from "./asleep";
+
+interface Kin {
+  session: v1.Session;
+  snapshots: v1.SnapshotInfo[];
+  forks: Kin[];
+}
+
+/** So many levels and sessions of a family are shown. */
+const DEPTH = 6;
+const MOST = 60;
+
+async function family(id: string): Promise<Kin> {
+  let root = await client.session(id);
+  for (let level = 0; level < DEPTH && root.parent_id; level += 1) {
+    const parent = await client.session(root.parent_id).catch(() => null);
+    if (parent === null) break;
+    root = parent;
+  }
+  let left = MOST;
+  const grow = async (session: v1.Session, depth: number): Promise<Kin> => {
+    left -= 1;
+    const snapshots = await client.snapshotsOf(session.id).then((page) => page.items);
+    const forks: Kin[] = [];
+    if (depth < DEPTH) {
+      const page = await client.sessions({ parent: session.id, limit: 50 });
+      for (const fork of page.items) {
+        if (left > 0) forks.push(await grow(fork, depth + 1));
+      }
+    }
+    return { session, snapshots, forks };
+  };
+  return grow(root, 0);
+}
+
+/** Who came from whom: sessions, their snapshots, and the forks of those. */
+export default function SnapshotsPanel() {
+  const live = useLive();
+  const loaded = useLoaded(() => family(live.id), `family-${live.id}`);
+  useEvery(loaded.again, 10_000);
+  const now = useNow(30_000);
+  const [message, setMessage] = useState("");
+  const [isBusy, setBusy] = useState(false);
+  const take = () => {
+    setBusy(true);
+    client
+      .createSnapshot(live.id, message.trim() === "" ? {} : { message: message.trim() })
+      .then((receipt) => {
+        setMessage("");
+        tell(`Kept as ${receipt.snapshot} in ${duration(receipt.took_ms)}`);
+        loaded.again();
+      })
+      .catch(complain)
+      .finally(() => setBusy(false));
+  };
+  return (
+    <div className="snapshots">
+      <form
+        className="row commit"
+        onSubmit={(event) => {
+          event.preventDefault();
+          take();
+        }}
+      >
+        <input
+          className="input"
+          aria-label="What the snapshot is for"
+          placeholder="What is worth keeping here?"
+          value={message}
+          onChange={(event) => setMessage(event.target.value)}
+        />
+        <button type="submit" className="button primary" disabled={isBusy}>
+          {isBusy ? "Keeping…" : "Take a snapshot"}
+        </button>
+      </form>
+      {loaded.error ? <Failed error={loaded.error} onAgain={loaded.again} /> : null}
+      {loaded.value === null ? null : (
+        <ul className="kin">
+          <KinItem kin={loaded.value} here={live.id} now={now} onChange={loaded.again} />
+        </ul>
+      )}
+    </div>
+  );
+}
+
+interface KinProps {
+  kin: Kin;
+  here: string;
+  now: number;
+  onChange: () => void;
+}
+
+function KinItem({ kin, here, now, onChange }: KinProps) {
+  const { session } = kin;
+  const isHere = session.id === here;
+  return (
+    <li>
+      <div className="kin-session" data-here={isHere ? "" : undefined}>
+        {isHere ? (
+          <strong className="cut">{session.title}</strong>
+        ) : (
+          <Link to={`/sessions/${session.id}/snapshots`} className="cut">
+            {session.title}
+          </Link>
+        )}
+        <StatusBadge status={session.client_status} />
+        <span className="grow" />
+        <span className="muted small">{ago(session.created_at, now)}</span>
+        {isHere ? null : <Link to={`/compare/${here}/${session.id}`}>Compare</Link>}
+        <ForkButton session={session} snapshot={null} onDone={onChange} />
+      </div>
+      <ul className="kin">
+        {kin.snapshots.map((snapshot) => (
+          <SnapshotItem key={snapshot.id} snapshot={snapshot} session={session} now={now} onChange={onChange} />
+        ))}
+        {kin.forks.map((fork) => (
+          <KinItem key={fork.session.id} kin={fork} here={here} now={now} onChange={onChange} />
+        ))}
+      </ul>
+    </li>
+  );
+}
+
+interface SnapshotProps {
+  snapshot: v1.SnapshotInfo;
+  session: v1.Session;
+  now: number;
+  onChange: () => void;
+}
+
+function SnapshotItem({ snapshot, session, now, onChange }: SnapshotProps) {
+  const facts = [
+    snapshot.kind,
+    snapshot.bytes == null ? null : bytes(snapshot.bytes),
+    snapshot.files == null ? null : `${snapshot.files} files`,
+    snapshot.digest ? snapshot.digest.replace(/^.*:/, "").slice(0, 12) : null,
+    snapshot.recovered ? "of a sandbox that died" : null,
+  ].filter((fact) => fact !== null);
+  return (
+    <li>
+      <div className="kin-snapshot">
+        <span className="cut mono" title={snapshot.id}>
+          {snapshot.message || snapshot.id.split(":").pop()}
+        </span>
+        <span className="muted small cut" title={snapshot.digest ?? undefined}>
+          {facts.join(" · ")}
+        </span>
+        <span className="grow" />
+        <span className="muted small">{ago(snapshot.created_at, now)}</span>
+        <ForkButton session={session} snapshot={snapshot.id} onDone={onChange} />
+      </div>
+    </li>
+  );
+}
+
+function ForkButton({
+  session,
+  snapshot,
+  onDone,
+}: {
+  session: v1.Session;
+  snapshot: string | null;
+  onDone: () => void;
+}) {
+  const [isBusy, setBusy] = useState(false);
+  const fork = () => {
+    setBusy(true);
+    client
+      .fork(session.id, { title: `${session.title} (fork)`, ...(snapshot === null ? {} : { snapshot_id: snapshot }) })
+      .then((made) => {
+        onDone();
+        tell(`Forked as “${made.title}”`, { label: "Open", act: () => navigate(`/sessions/${made.id}`) });
+      })
+      .catch(complain)
+      .finally(() => setBusy(false));
+  };
+  return (
+    <button type="button" className="button small" disabled={isBusy} onClick={fork}>
+      {isBusy ? "Forking…" : "Fork"}
+    </button>
+  );
+}

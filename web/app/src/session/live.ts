@@ -1,0 +1,320 @@
+// One session, followed: what the socket tells, and what the page keeps beside the transcript.
+
+import type { ClientError, Command, EgressBlocked, Frame, Phase, Session, Transcript, v1 } from "@nacre/client";
+import { createContext, useContext, useEffect, useState, useSyncExternalStore } from "react";
+import { client } from "../api";
+import type { ModelSwitch } from "./rows";
+import { withPhase } from "./status";
+
+/** Of each kind of thing that is kept for the panels. */
+const MOST = 5000;
+
+const MOST_WAITING = 20;
+
+export interface Heard {
+  frame: Frame;
+  /** When the page heard it; null if it was over by then. */
+  at: number | null;
+}
+
+export interface EnvRequest {
+  id: string;
+  keys: { key: string; required?: boolean; description?: string }[];
+}
+
+export type Line = "connecting" | "online" | "offline";
+
+export class Live {
+  version = 0;
+  line: Line = "connecting";
+  why = "";
+  refused: ClientError | null = null;
+  record: v1.Session | null = null;
+  receipt: v1.Receipt | null = null;
+  phases: Phase[] = [];
+  switches: ModelSwitch[] = [];
+  /** The newest first, each host and port once. */
+  blocked: EgressBlocked[] = [];
+  env: EnvRequest[] = [];
+  /** What waits, as it was last said: no frame tells of an edit. */
+  said = new Map<string, string>();
+  /** What was sent along from here: the transcript does not tell. */
+  attached = new Map<string, string[]>();
+  heard: Heard[] = [];
+  /** Counts what may have changed files, services or ports, for the panels that show them. */
+  filesVersion = 0;
+  servicesVersion = 0;
+  readonly session: Session;
+  #loadingOlder = false;
+  hasAll = false;
+  #listeners = new Set<() => void>();
+  #answers = new Set<(frame: Frame) => boolean>();
+  #isDue = false;
+  #isClosed = false;
+  #wake = () => this.session.reconnect();
+
+  constructor(readonly id: string) {
+    this.session = client.follow(id, {
+      // To look at a session wakes nobody: that is for whoever says so.
+      wake: false,
+      onUpdate: (update) => {
+        switch (update.type) {
+          case "online":
+            this.line = "online";
+            void this.refresh();
+            break;
+          case "offline":
+            this.line = "offline";
+            this.why = update.why;
+            break;
+          case "refused":
+            this.refused = update.error;
+            break;
+          case "frame":
+            this.#hear(update.frame);
+        }
+        this.#changed();
+      },
+    });
+    addEventListener("online", this.#wake);
+    document.addEventListener("visibilitychange", this.#wake);
+  }
+
+  get transcript(): Transcript {
+    return this.session.transcript;
+  }
+
+  get status(): string {
+    return this.transcript.status?.status ?? this.record?.client_status ?? "creating";
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    removeEventListener("online", this.#wake);
+    document.removeEventListener("visibilitychange", this.#wake);
+    this.session.close();
+  }
+
+  subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  /** The record, which knows what no frame tells. */
+  async refresh(): Promise<void> {
+    try {
+      this.record = await client.session(this.id);
+      this.#changed();
+    } catch {
+      // The line tells what is wrong.
+    }
+  }
+
+  took(record: v1.SessionWithReceipt): void {
+    this.record = record;
+    this.receipt = record.receipt ?? this.receipt;
+    this.#changed();
+  }
+
+  /** Says it, and waits for the first frame that answers. */
+  ask(command: Command, isAnswer: (frame: Frame) => boolean, patienceMs = 60_000): Promise<Frame> {
+    return new Promise((resolve, reject) => {
+      const end = () => {
+        clearTimeout(timer);
+        this.#answers.delete(listener);
+      };
+      const listener = (frame: Frame) => {
+        const isRefusal = frame.type === "error" && "frame" in frame && frame.frame === command.type;
+        if (!isRefusal && !isAnswer(frame)) return false;
+        end();
+        if (isRefusal) reject(new Error(String((frame as { message?: unknown }).message)));
+        else resolve(frame);
+        return true;
+      };
+      const timer = setTimeout(() => {
+        end();
+        reject(new Error("nothing came back in time: try again"));
+      }, patienceMs);
+      this.#answers.add(listener);
+      try {
+        this.session.send(command);
+      } catch (error) {
+        end();
+        reject(error);
+      }
+    });
+  }
+
+  /** Messages from before the first that is held. The server tells them from the beginning on. */
+  async loadOlder(): Promise<void> {
+    const first = this.transcript.messages[0];
+    if (this.#loadingOlder || this.hasAll || first === undefined) return;
+    this.#loadingOlder = true;
+    try {
+      const older: v1.Message[] = [];
+      let cursor: string | undefined;
+      for (;;) {
+        const page = await client.messages(this.id, { limit: 100, ...(cursor === undefined ? {} : { cursor }) });
+        older.push(...page.items.filter((message) => message.position < first.position));
+        const last = page.items.at(-1);
+        cursor = page.next_cursor ?? undefined;
+        if (cursor === undefined || (last !== undefined && last.position >= first.position)) break;
+      }
+      this.transcript.addOlder(older);
+      this.hasAll = true;
+    } catch {
+      // Whoever scrolls up again asks again.
+    } finally {
+      this.#loadingOlder = false;
+      this.#changed();
+    }
+  }
+
+  /** What the log tells of the time before the page was opened. */
+  loadLog(): () => void {
+    const known = new Set(this.heard.map((one) => seqOf(one.frame)));
+    const until = this.transcript.seq;
+    const since = Math.max(0, until - MOST);
+    if (until === 0) return () => {};
+    const url = client.http.at(["v1", "sessions", this.id, "events"], { since });
+    const source = new EventSource(url);
+    const past: Heard[] = [];
+    source.onmessage = (event: MessageEvent<string>) => {
+      const frame = JSON.parse(event.data) as Frame;
+      const seq = seqOf(frame);
+      if (seq !== null && seq <= until && !known.has(seq)) past.push({ frame, at: null });
+      if (seq === null || seq >= until) {
+        source.close();
+        this.heard = [...past, ...this.heard].slice(-MOST);
+        this.#changed();
+      }
+    };
+    return () => source.close();
+  }
+
+  promptEdited(id: string, content: string): void {
+    this.said.set(id, content);
+    this.#changed();
+  }
+
+  envGiven(id: string): void {
+    this.env = this.env.filter((one) => one.id !== id);
+    this.#changed();
+  }
+
+  #hear(frame: Frame): void {
+    for (const answer of this.#answers) if (answer(frame)) return;
+    if (frame.type === "init") {
+      this.hasAll = this.transcript.messages.length < 100;
+      this.record = this.transcript.session;
+      void this.#learnPrompts();
+      return;
+    }
+    const seq = seqOf(frame);
+    if (seq !== null) this.heard = [...this.heard.slice(-MOST + 1), { frame, at: Date.now() }];
+    this.#note(frame as { type: string } & Record<string, unknown>, seq ?? 0);
+  }
+
+  /** An `init` may not tell what waits; prompts without an answer are asked for by name. */
+  async #learnPrompts(): Promise<void> {
+    const { messages, prompts } = this.transcript;
+    const answered = new Set(messages.filter((one) => one.role !== "user").map((one) => one.prompt_id));
+    const open = messages
+      .filter((one) => one.role === "user" && one.prompt_id !== null && !answered.has(one.prompt_id))
+      .slice(-MOST_WAITING);
+    for (const message of open) {
+      const id = message.prompt_id;
+      if (id === null) continue;
+      try {
+        const { content, status, reason } = await client.prompt(this.id, id);
+        this.said.set(id, content);
+        if (!prompts.some((one) => one.id === id)) prompts.push({ id, status, reason: reason ?? null });
+      } catch {
+        // Then it is shown as it was said.
+      }
+    }
+    this.#changed();
+  }
+
+  #note(frame: { type: string } & Record<string, unknown>, seq: number): void {
+    switch (frame.type) {
+      case "status": {
+        const phase = frame["phase"] as Phase | null | undefined;
+        const status = frame["status"];
+        if (phase?.name === "sandbox") this.phases = [];
+        if (phase) this.phases = withPhase(this.phases, phase);
+        if (!phase || status !== this.record?.client_status) void this.refresh();
+        break;
+      }
+      case "files_changed":
+      case "git_state":
+        this.filesVersion += 1;
+        break;
+      case "services":
+      case "ports":
+        this.servicesVersion += 1;
+        break;
+      case "model_switched":
+        this.switches = [...this.switches, { seq, ...frame } as unknown as ModelSwitch];
+        break;
+      case "env_request":
+        this.env = [...this.env, { id: String(frame["id"]), keys: keysIn(frame["keys"]) }];
+        break;
+      case "egress_blocked":
+        this.#noteBlocked(frame as unknown as EgressBlocked);
+        break;
+      default:
+    }
+  }
+
+  #noteBlocked(blocked: EgressBlocked): void {
+    if (typeof blocked.host !== "string" || typeof blocked.port !== "number") return;
+    const others = this.blocked.filter((one) => one.host !== blocked.host || one.port !== blocked.port);
+    this.blocked = [blocked, ...others].slice(0, 500);
+  }
+
+  /** However many frames come, the page is drawn once for each frame of the screen. */
+  #changed(): void {
+    if (this.#isDue || this.#isClosed) return;
+    this.#isDue = true;
+    const draw = () => {
+      this.#isDue = false;
+      this.version += 1;
+      for (const listener of this.#listeners) listener();
+    };
+    if (document.hidden) setTimeout(draw, 200);
+    else requestAnimationFrame(draw);
+  }
+}
+
+function seqOf(frame: Frame): number | null {
+  const seq = (frame as { seq?: unknown }).seq;
+  return frame.type !== "init" && typeof seq === "number" ? seq : null;
+}
+
+function keysIn(keys: unknown): EnvRequest["keys"] {
+  if (!Array.isArray(keys)) return [];
+  return keys
+    .map((key) => (typeof key === "string" ? { key } : (key as EnvRequest["keys"][number])))
+    .filter((key) => typeof key?.key === "string");
+}
+
+export function useFollowed(id: string): Live | null {
+  const [live, setLive] = useState<Live | null>(null);
+  useEffect(() => {
+    const next = new Live(id);
+    setLive(next);
+    return () => next.close();
+  }, [id]);
+  return live?.id === id ? live : null;
+}
+
+export const LiveContext = createContext<Live | null>(null);
+
+/** The session of this page; drawn again whenever anything of it changes. */
+export function useLive(): Live {
+  const live = useContext(LiveContext);
+  if (live === null) throw new Error("there is no session around this");
+  useSyncExternalStore(live.subscribe, () => live.version);
+  return live;
+}

@@ -1,0 +1,125 @@
+// A transcript as rows: one for each part, so that a long answer is as light as many short ones.
+
+import type { Content, HeldMessage, HeldPart, Transcript } from "@nacre/client";
+
+export interface ModelSwitch {
+  seq: number;
+  from: string;
+  to: string;
+  reason: string;
+}
+
+export type Row = { key: string; isReverted: boolean } & (
+  | { kind: "user"; message: HeldMessage; parts: readonly Content[]; prompt: string | null }
+  | { kind: "system"; message: HeldMessage; content: Content }
+  | { kind: "part"; message: HeldMessage; content: Content; isOpen: boolean }
+  | { kind: "end"; message: HeldMessage; reason: string | null; error: string | null }
+  | { kind: "switch"; change: ModelSwitch }
+);
+
+/** Answers after what they answer: a prompt that waits is opened before the answer that is under way. */
+export function inTurns(messages: readonly HeldMessage[]): HeldMessage[] {
+  const answers = new Map<string, HeldMessage[]>();
+  const asked = new Set<string>();
+  for (const message of messages) {
+    if (message.role === "user" && message.prompt_id !== null) asked.add(message.prompt_id);
+  }
+  const out: HeldMessage[] = [];
+  for (const message of messages) {
+    const prompt = message.prompt_id;
+    if (message.role !== "user" && prompt !== null && asked.has(prompt)) {
+      const known = answers.get(prompt);
+      if (known) known.push(message);
+      else answers.set(prompt, [message]);
+    }
+  }
+  for (const message of messages) {
+    const prompt = message.prompt_id;
+    if (message.role !== "user" && prompt !== null && asked.has(prompt)) continue;
+    out.push(message);
+    if (message.role === "user" && prompt !== null) {
+      out.push(...(answers.get(prompt) ?? []));
+      answers.delete(prompt);
+    }
+  }
+  return out;
+}
+
+const NAMED_BY_TIME = /^prt_[0-9a-z]{26}$/;
+
+/**
+ * In the order in which they began. The log tells of a part when it is whole, so words that led to a
+ * tool may come after it; names that were made in order of time say how it was.
+ */
+export function inOrder(parts: readonly HeldPart[]): readonly HeldPart[] {
+  const timed = parts.filter((part) => NAMED_BY_TIME.test(part.part_id));
+  if (timed.length < 2) return parts;
+  timed.sort((one, other) => (one.part_id < other.part_id ? -1 : 1));
+  let next = 0;
+  return parts.map((part) => (NAMED_BY_TIME.test(part.part_id) ? (timed[next++] ?? part) : part));
+}
+
+const held = new WeakMap<HeldMessage, { parts: readonly HeldPart[]; reverted: boolean; rows: Row[] }>();
+
+export function rowsOf(transcript: Transcript, switches: readonly ModelSwitch[] = []): Row[] {
+  const rows: Row[] = [];
+  let next = 0;
+  for (const message of inTurns(transcript.messages)) {
+    for (; next < switches.length && (switches[next]?.seq ?? 0) < message.position; next += 1) {
+      push(rows, switches[next]);
+    }
+    rows.push(...rowsOfMessage(message));
+  }
+  for (; next < switches.length; next += 1) push(rows, switches[next]);
+  return rows;
+}
+
+function push(rows: Row[], change: ModelSwitch | undefined): void {
+  if (change) rows.push({ key: `switch-${change.seq}`, isReverted: false, kind: "switch", change });
+}
+
+function rowsOfMessage(message: HeldMessage): Row[] {
+  const known = held.get(message);
+  const isSame = known !== undefined && known.parts === message.parts && known.reverted === message.reverted;
+  // Of one that is done nothing changes but that.
+  if (isSame && message.done) return known.rows;
+  const rows = fresh(message);
+  if (message.done) held.set(message, { parts: message.parts, reverted: message.reverted, rows });
+  return rows;
+}
+
+function fresh(message: HeldMessage): Row[] {
+  const isReverted = message.reverted;
+  if (message.role === "user") {
+    const parts = message.parts.map((part) => part.content);
+    return [{ key: message.id, isReverted, kind: "user", message, parts, prompt: message.prompt_id }];
+  }
+  if (message.role === "system") {
+    return message.parts.map((part) => ({
+      key: `${message.id}/${part.part_id}`,
+      isReverted,
+      kind: "system",
+      message,
+      content: part.content,
+    }));
+  }
+  const rows: Row[] = [];
+  for (const part of inOrder(message.parts)) {
+    if (part.content.kind === "finish") continue;
+    const isEmpty = (part.content.kind === "text" || part.content.kind === "reasoning") && part.text.trim() === "";
+    if (isEmpty) continue;
+    const key = `${message.id}/${part.part_id}`;
+    rows.push({ key, isReverted, kind: "part", message, content: part.content, isOpen: part.open });
+  }
+  if (message.done) {
+    rows.push({
+      key: `${message.id}/end`,
+      isReverted,
+      kind: "end",
+      message,
+      reason: message.reason,
+      error: message.error,
+    });
+  }
+  return rows;
+}

@@ -1,0 +1,122 @@
+// What goes wrong: the server, the network, the token, the request; and more than one person.
+
+import assert from "node:assert/strict";
+import { until } from "./world.mjs";
+
+const said = async (page) => (await page.locator(".answer").allInnerTexts()).join("\n");
+
+export default {
+  "a server that is killed in mid-answer comes back without a doubled line": async (world) => {
+    const id = await world.session();
+    const page = await world.signedIn();
+    await page.goto(`${world.url}/sessions/${id}`);
+    await page.getByLabel("Message to the agent").fill("slow 30");
+    await page.keyboard.press("Enter");
+    await page.getByText("word 3,").waitFor({ timeout: 60_000 });
+    await world.kill();
+    await page.getByText("Reconnecting").waitFor();
+    const before = await said(page);
+    assert.match(before, /word 3,/, "what was there stays on the screen");
+    await world.start();
+    await page.getByText("Reconnecting").waitFor({ state: "hidden", timeout: 60_000 });
+    await page.locator(".turn-end, .turn-error").first().waitFor({ timeout: 120_000 });
+    const after = await said(page);
+    assert.equal(after.match(/word 3,/g)?.length, 1, after);
+    await page.reload();
+    await page.locator(".turn-end, .turn-error").first().waitFor();
+    assert.equal(await said(page), after);
+  },
+
+  "a lost network heals without a flicker": async (world) => {
+    const id = await world.session("run echo one");
+    const page = await world.signedIn();
+    await page.goto(`${world.url}/sessions/${id}`);
+    await page.locator(".turn-end").waitFor({ timeout: 60_000 });
+    const rows = await page.locator(".measured").count();
+    await page.evaluate(() => {
+      window.fewest = Number.POSITIVE_INFINITY;
+      const count = () => {
+        window.fewest = Math.min(window.fewest, document.querySelectorAll(".measured").length);
+        requestAnimationFrame(count);
+      };
+      count();
+    });
+    await page.context().setOffline(true);
+    // A socket that is open notices only when the line is silent; the browser says that it is offline.
+    await world.call("POST", `/v1/sessions/${id}/prompts`, { content: "run echo two" });
+    await page.context().setOffline(false);
+    await page.locator(".said", { hasText: "run echo two" }).waitFor({ timeout: 60_000 });
+    await page.locator(".tool", { hasText: "echo two" }).waitFor({ timeout: 60_000 });
+    assert.ok((await page.evaluate(() => window.fewest)) >= rows, "nothing vanished on the way");
+    assert.equal(await page.locator(".said", { hasText: "run echo two" }).count(), 1);
+  },
+
+  "two browsers on one session see each other, and the same": async (world) => {
+    const id = await world.session();
+    const one = await world.signedIn();
+    const other = await world.signedIn();
+    await one.goto(`${world.url}/sessions/${id}`);
+    await other.goto(`${world.url}/sessions/${id}`);
+    await one.getByText("2 here").waitFor();
+    await other.getByText("2 here").waitFor();
+    await one.getByLabel("Message to the agent").fill("run echo for both");
+    await one.keyboard.press("Enter");
+    for (const page of [one, other]) await page.locator(".turn-end").waitFor({ timeout: 60_000 });
+    const [left, right] = await Promise.all([one, other].map((page) => page.locator(".rows").textContent()));
+    assert.equal(left, right);
+    await other.goto(`${world.url}/`);
+    await one.getByText("2 here").waitFor({ state: "detached" });
+  },
+
+  "a bad code is refused in words, and a used one is bad": async (world) => {
+    const page = await world.visitor();
+    await page.goto(`${world.url}/sessions/ses_whatever`);
+    await page.getByRole("heading", { name: "Sign in to Nacre" }).waitFor();
+    await page.getByLabel("Link or code").fill("nonsense");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page
+      .getByRole("alert")
+      .getByText(/nacre login/)
+      .waitFor();
+    const { url } = await world.call("POST", "/v1/login/codes");
+    await page.getByLabel("Link or code").fill(url);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.locator(".top-bar").waitFor();
+    const next = await world.visitor();
+    await next.goto(`${world.url}/login#${url.split("#")[1]}`);
+    await next.getByRole("alert").waitFor();
+  },
+
+  "a session that is not there, and an action that is refused, say so": async (world) => {
+    const page = await world.signedIn();
+    await page.goto(`${world.url}/sessions/ses_01m7p8pap5e6391d4ezfmg2mbw`);
+    await page.getByRole("heading", { name: "This session cannot be shown" }).waitFor({ timeout: 30_000 });
+    await page.goto(`${world.url}/`);
+    await page.getByRole("button", { name: "New session" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Repository").fill("https://nobody@git.example/a/b");
+    await dialog.getByRole("button", { name: "Start" }).click();
+    await dialog
+      .getByRole("alert")
+      .getByText(/as in https/)
+      .waitFor();
+  },
+
+  "what was deleted comes back by undo": async (world) => {
+    const id = await world.session(undefined, "Nearly gone");
+    const page = await world.signedIn();
+    await page.getByLabel("Actions for Nearly gone").click();
+    await page.getByRole("button", { name: "Delete…" }).click();
+    await page.getByRole("link", { name: /Nearly gone/ }).waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Undo" }).click();
+    await page.getByRole("link", { name: /Nearly gone/ }).waitFor();
+    await page.getByLabel("Actions for Nearly gone").click();
+    await page.getByRole("button", { name: "Delete…" }).click();
+    await until("it is deleted", async () =>
+      world.call("GET", `/v1/sessions/${id}`).then(
+        () => false,
+        () => true,
+      ),
+    );
+  },
+};
