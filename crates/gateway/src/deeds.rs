@@ -14,6 +14,7 @@ use wire::link::{Author, DEFAULT_CHANNEL};
 use wire::v1::{self, FromClient, PromptMode};
 
 use crate::inside::{Inside, InsideError};
+use crate::pulls::WantedPull;
 use crate::shown::word;
 use crate::{Caller, Shared};
 
@@ -147,9 +148,19 @@ impl Deeds {
                 channel,
             } => handle.command(request_id, command, args, channel).await?,
             FromClient::RunAutoStart => return self.auto_start(&handle).await.map(Some),
-            FromClient::GitCreatePr { .. } => {
-                let message = "no forge is configured for this session";
-                return Err(Refusal::new("not-configured", message));
+            FromClient::GitCreatePr {
+                repo,
+                title,
+                body,
+                base,
+            } => {
+                let wanted = WantedPull {
+                    repo,
+                    title,
+                    body,
+                    base,
+                };
+                return self.open_pull(&handle, wanted).await.map(Some);
             }
             git => return self.git(&handle, git).await.map(Some),
         }
@@ -224,6 +235,18 @@ impl Deeds {
         Ok(typed("git_result", result))
     }
 
+    async fn open_pull(&self, handle: &Handle, wanted: WantedPull) -> Result<Value, Refusal> {
+        let Some(pulls) = &self.shared.pulls else {
+            let message = "this server opens no pull requests";
+            return Err(Refusal::new("not-configured", message));
+        };
+        let result = pulls.open(handle, &self.caller, wanted).await;
+        let result = serde_json::to_value(&result).unwrap_or_default();
+        let mut frame = typed("git_result", result);
+        frame["action"] = json!("create_pr");
+        Ok(frame)
+    }
+
     /// Every service that is known and does not run.
     async fn auto_start(&self, handle: &Handle) -> Result<Value, Refusal> {
         let inside = self.inside(handle).await?;
@@ -277,7 +300,7 @@ fn typed(kind: &str, said: Value) -> Value {
 }
 
 /// Text as a part of an address.
-pub(crate) fn query(text: &str) -> String {
+pub fn query(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {

@@ -23,6 +23,7 @@ mod frame;
 mod inside;
 mod join;
 pub mod preview;
+mod pulls;
 mod replay;
 mod settings;
 pub mod shown;
@@ -41,10 +42,12 @@ use tokio_util::task::TaskTracker;
 use wire::v1::Role;
 
 pub use answer::Body;
+pub use deeds::query;
 pub use fanout::Seat;
 pub use feed::Feed;
 pub use frame::Batch;
 pub use inside::{Inside, InsideError};
+pub use pulls::{PullResult, Pulls, WantedPull};
 pub use replay::{Over, Replay};
 pub use settings::Settings;
 pub use terminal::Terminal;
@@ -57,6 +60,8 @@ pub struct Makings {
     /// The same that the sessions have.
     pub providers: Vec<Arc<dyn Provider>>,
     pub clock: Arc<dyn Clock>,
+    /// Who opens pull requests, where somebody does.
+    pub pulls: Option<Arc<dyn Pulls>>,
     pub settings: Settings,
 }
 
@@ -70,6 +75,7 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     providers: HashMap<String, Arc<dyn Provider>>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) pulls: Option<Arc<dyn Pulls>>,
     pub(crate) settings: Settings,
     feeds: Mutex<HashMap<Id<Session>, Arc<Feed>>>,
     pub(crate) tasks: TaskTracker,
@@ -107,6 +113,7 @@ impl Gateway {
                 .map(|provider| (provider.name().to_owned(), provider))
                 .collect(),
             clock: makings.clock,
+            pulls: makings.pulls,
             settings: makings.settings,
             feeds: Mutex::default(),
             tasks: TaskTracker::new(),

@@ -18,6 +18,7 @@ mod offer;
 mod once;
 mod outside;
 mod problem;
+mod public_doors;
 mod rate;
 mod routes;
 mod serve;

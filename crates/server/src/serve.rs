@@ -21,7 +21,7 @@ use tower::ServiceExt as _;
 
 use crate::app::{App, Parts};
 use crate::problem::Problem;
-use crate::{housekeeping, metrics, routes};
+use crate::{housekeeping, metrics, public_doors, routes};
 
 /// For a head to come whole.
 const HEAD: Duration = Duration::from_secs(10);
@@ -61,6 +61,7 @@ impl Front {
                     ([(header::CONTENT_TYPE, "application/json")], described)
                 }),
             )
+            .merge(public_doors::routes())
             .fallback(async || Problem::not_found("page"))
             .method_not_allowed_fallback(async || {
                 Problem::new(

@@ -81,6 +81,7 @@ impl World {
             sessions: sessions.clone(),
             providers,
             clock: Arc::new(SystemClock),
+            pulls: None,
             settings,
         });
         Self {

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use sessions::Handle;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use wire::link::{
-    Asked, Call, ErrorFrame, Failed, ReadUpload, RequestEnvVariables, SaveSnapshot, SavedSnapshot,
-    UploadPiece,
+    Asked, Call, CreatePr, CreatedPr, ErrorFrame, Failed, ReadUpload, RequestEnvVariables,
+    SaveSnapshot, SavedSnapshot, UploadPiece,
 };
 
-use super::Outside;
+use super::{Outside, WantedPull};
 
 /// Of an upload, in one answer: a frame stays short.
 const PIECE: u64 = 256 << 10;
@@ -24,6 +24,7 @@ pub(super) async fn answer(
     match &*asked.kind {
         SaveSnapshot::KIND => save_snapshot(outside, &session).await,
         ReadUpload::KIND => read_upload(outside, &session, read(&asked)?).await,
+        CreatePr::KIND => create_pr(outside, &session, read(&asked)?).await,
         RequestEnvVariables::KIND => request_env(&session, &asked).await,
         _ => Err(failed(
             ErrorFrame::UNSUPPORTED,
@@ -43,6 +44,26 @@ async fn save_snapshot(outside: &Outside, session: &Handle) -> Result<Value, Fai
     written(&SavedSnapshot {
         snapshot_id: taken.to_string(),
         took_ms: None,
+    })
+}
+
+/// The branch is on its forge already: what the agent wants pushed it pushes itself.
+async fn create_pr(outside: &Outside, session: &Handle, wanted: CreatePr) -> Result<Value, Failed> {
+    let wanted = WantedPull {
+        repo: wanted.repo,
+        branch: Some(wanted.branch),
+        base: wanted.base,
+        title: wanted.title,
+        body: wanted.body,
+    };
+    let opened = outside.open_pull(session, "agent", wanted).await;
+    let opened =
+        opened.map_err(|refused| failed(&refused.code.to_lowercase(), &refused.message))?;
+    written(&CreatedPr {
+        number: opened.number,
+        url: opened.url,
+        title: opened.title,
+        state: opened.state.to_string(),
     })
 }
 

@@ -4,6 +4,7 @@ mod login;
 mod metrics;
 mod orgs;
 mod providers;
+mod pulls;
 mod secrets;
 mod sessions;
 mod snapshots;
@@ -27,6 +28,7 @@ pub(crate) fn all() -> (Router<App>, OpenApi) {
         .merge(metrics::routes())
         .merge(orgs::routes())
         .merge(providers::routes())
+        .merge(pulls::routes())
         .merge(secrets::routes())
         .merge(sessions::routes())
         .merge(snapshots::routes())

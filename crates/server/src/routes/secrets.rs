@@ -23,7 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(remove))
 }
 
-/// The organisation's secrets; never their values.
+/// The organisation's secrets and the caller's own; never their values.
 #[utoipa::path(get, path = "/v1/secrets", tag = "secrets",
     responses((status = 200, body = v1::Page<v1::SecretInfo>)))]
 async fn list(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Page<v1::SecretInfo>>> {
@@ -31,8 +31,11 @@ async fn list(State(app): State<App>, caller: Caller) -> Answer<Json<v1::Page<v1
         .store()
         .list_secrets(caller.organisation, None, MOST)
         .await?;
+    let shown = secrets
+        .iter()
+        .filter(|secret| is_for(&caller, &secret.scope));
     Ok(Json(v1::Page {
-        items: secrets.iter().map(show).collect(),
+        items: shown.map(show).collect(),
         next_cursor: None,
     }))
 }
@@ -103,8 +106,12 @@ async fn remove(
     let missing = || Problem::not_found("secret");
     let id: Id<Sealed> = id.parse().map_err(|_| missing())?;
     let found = app.store().find_secret(caller.organisation, id).await?;
+    let found = found.filter(|secret| is_for(&caller, &secret.scope));
     let found = found.ok_or_else(missing)?;
-    if !matches!(found.scope, Scope::Session(_) | Scope::Repository(_)) {
+    if matches!(
+        found.scope,
+        Scope::Organisation | Scope::Model(_) | Scope::Git(_)
+    ) {
         caller.must_own()?;
     }
     let mut tx = app.store().begin().await?;
@@ -113,6 +120,25 @@ async fn remove(
     let body = json!({ "name": found.name, "scope": found.scope.kind() });
     app.audit(&caller, "secret.remove", None, body).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// What is one user's, nobody else sees.
+fn is_for(caller: &Caller, scope: &Scope) -> bool {
+    match scope {
+        Scope::UserGit { user, .. } => caller.user == Some(*user),
+        _ => true,
+    }
+}
+
+/// In one spelling, so that it is found in every other.
+fn host_name(text: &str) -> Answer<String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:".contains(&byte);
+    if !text.bytes().all(plain) {
+        return Err(Problem::invalid(
+            "`user_git` names a host, as in `github.com`",
+        ));
+    }
+    Ok(text.to_lowercase())
 }
 
 async fn read_scope(app: &App, caller: &Caller, scope: v1::SecretScope) -> Answer<Scope> {
@@ -127,6 +153,12 @@ async fn read_scope(app: &App, caller: &Caller, scope: v1::SecretScope) -> Answe
         v1::SecretScope::Model(name) => Scope::Model(named(name)?),
         // In one spelling, so that it is found in every other.
         v1::SecretScope::Git(name) => Scope::Git(named(name)?.to_lowercase()),
+        v1::SecretScope::UserGit(host) => Scope::UserGit {
+            user: caller.user.ok_or_else(|| {
+                Problem::forbidden("a service has no tokens of its own: use the scope `git`")
+            })?,
+            host: host_name(&named(host)?)?,
+        },
     })
 }
 
@@ -140,6 +172,7 @@ fn show(secret: &SecretRecord) -> v1::SecretInfo {
             Scope::Session(session) => v1::SecretScope::Session(session.to_string()),
             Scope::Model(name) => v1::SecretScope::Model(name.clone()),
             Scope::Git(name) => v1::SecretScope::Git(name.clone()),
+            Scope::UserGit { host, .. } => v1::SecretScope::UserGit(host.clone()),
         },
         created_at: shown::time(secret.created_at),
         updated_at: shown::time(secret.updated_at),

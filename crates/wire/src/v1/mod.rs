@@ -11,9 +11,11 @@ mod machine;
 mod message;
 mod problem;
 mod prompt;
+mod pull;
 mod secret;
 mod session;
 mod snapshot;
+mod usage;
 
 pub use account::{
     Caller, Login, LoginCode, NewOrganisation, NewToken, Organisation, Role, Token, TokenMade, User,
@@ -28,12 +30,14 @@ pub use machine::{
 pub use message::{Message, MessagePart};
 pub use problem::Problem;
 pub use prompt::{EditPrompt, NewPrompt, Prompt, PromptMode, PromptStatus};
+pub use pull::{NewPull, Pull, PullState};
 pub use secret::{NewSecret, SecretInfo, SecretScope};
 pub use session::{
     ChangeSession, ClientStatus, Degraded, Fork, NewRepo, NewSession, PhaseInfo, Recover, Session,
     SessionType, SessionWithReceipt, Status,
 };
 pub use snapshot::{NewSnapshot, Receipt, SnapshotInfo};
+pub use usage::{PromptUsage, SessionUsage, Usage};
 
 use serde::{Deserialize, Serialize};
 

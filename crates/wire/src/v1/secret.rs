@@ -15,6 +15,9 @@ pub enum SecretScope {
     Model(String),
     /// No session: tokens of git hosts, by host or repository. They never enter a sandbox.
     Git(String),
+    /// No session: a git host's token of whoever sets it, by host, for the sessions that they made. It
+    /// never enters a sandbox.
+    UserGit(String),
 }
 
 /// What is known of a secret; never its value.
