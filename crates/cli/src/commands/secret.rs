@@ -125,6 +125,7 @@ fn of(scope: &SecretScope) -> String {
         SecretScope::Session(id) => id.clone(),
         SecretScope::Model(provider) => format!("model {provider}"),
         SecretScope::Git(host) => format!("git {host}"),
+        SecretScope::UserGit(host) => format!("git {host}, your sessions"),
     }
 }
 

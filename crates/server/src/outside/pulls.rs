@@ -142,25 +142,20 @@ impl Outside {
         Ok(kept)
     }
 
-    /// A session's, with what their forges say of open ones.
-    pub(crate) async fn pulls_of(
-        &self,
-        record: &Record,
-        session: &Handle,
-    ) -> Result<Vec<PullRecord>, store::Error> {
-        let pulls = self.store.session_pulls(record.id).await?;
+    /// Those that may have become something else since they were seen.
+    pub(crate) fn old<'a>(&self, pulls: &'a [PullRecord]) -> Vec<&'a PullRecord> {
         let now = self.clock.now();
         let is_old = |pull: &&PullRecord| {
             pull.state == State::Open && now.duration_since(pull.seen_at) >= FRESH
         };
-        let old: Vec<&PullRecord> = pulls.iter().filter(is_old).take(LOOKED_AT).collect();
-        if old.is_empty() {
-            return Ok(pulls);
-        }
-        let looked = join_all(old.into_iter().map(|pull| self.look(record, session, pull)));
+        pulls.iter().filter(is_old).take(LOOKED_AT).collect()
+    }
+
+    /// Asks their forges, and tells whoever watches what is new.
+    pub(crate) async fn look_again(&self, record: &Record, session: &Handle, old: &[&PullRecord]) {
+        let looked = join_all(old.iter().map(|pull| self.look(record, session, pull)));
         // A forge that takes longer is asked again by whoever looks next.
         let _ = tokio::time::timeout(NEWS, looked).await;
-        self.store.session_pulls(record.id).await
     }
 
     async fn look(&self, record: &Record, session: &Handle, known: &PullRecord) {

@@ -28,8 +28,15 @@ async fn list(
     Named(id): Named<String>,
 ) -> Answer<Json<v1::Page<v1::Pull>>> {
     let record = app.session(&caller, &id).await?;
-    let hub = app.sessions().open(record.id).await?;
-    let pulls = app.parts.outside.pulls_of(&record, &hub).await?;
+    let mut pulls = app.store().session_pulls(record.id).await?;
+    let outside = &app.parts.outside;
+    let old = outside.old(&pulls);
+    if !old.is_empty()
+        && let Ok(hub) = app.sessions().open(record.id).await
+    {
+        outside.look_again(&record, &hub, &old).await;
+        pulls = app.store().session_pulls(record.id).await?;
+    }
     Ok(Json(v1::Page {
         items: pulls.iter().map(show).collect(),
         next_cursor: None,

@@ -54,6 +54,7 @@ fn good_body(path: &str) -> Value {
         "shares" => json!({ "port": 3000, "expires_in_ms": 1000 }),
         "env" => json!({ "values": {} }),
         "orgs" | "tokens" => json!({ "name": "x" }),
+        "pulls" => json!({ "title": "x", "branch": "x" }),
         "secrets" => json!({ "name": "x", "scope": "organisation", "value": "x" }),
         _ => json!({}),
     }

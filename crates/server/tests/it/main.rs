@@ -5,5 +5,11 @@
 mod access;
 mod bodies;
 mod description;
+mod git_tokens;
+mod public_doors;
+mod pulls;
+mod runner;
 mod sessions;
+mod stand_in;
+mod usage;
 mod world;

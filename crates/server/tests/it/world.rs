@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub(crate) store: Store,
     pub(crate) address: std::net::SocketAddr,
     pub(crate) directory: Utf8TempDir,
+    pub(crate) vault: Arc<Vault>,
+    pub(crate) fake: Fake,
     _tasks: JoinSet<()>,
 }
 
@@ -76,13 +78,27 @@ impl World {
 
     /// Port 0 is one that is free.
     pub(crate) async fn at_port(port: u16) -> Self {
+        let (models, git) = (
+            doors::models::Config::default(),
+            doors::git::Config::default(),
+        );
+        Self::set(port, models, git).await
+    }
+
+    /// Whose doors lead there.
+    pub(crate) async fn with(models: doors::models::Config, git: doors::git::Config) -> Self {
+        Self::set(0, models, git).await
+    }
+
+    async fn set(port: u16, models: doors::models::Config, git: doors::git::Config) -> Self {
         let directory = camino_tempfile::tempdir().unwrap();
         let location = format!("sqlite:{}", directory.path().join("nacre.db"));
         let config = Config::new(location.parse().unwrap());
         let store = Store::open(&config).await.unwrap();
         let clock = Arc::new(SystemClock);
         let vault = Arc::new(Vault::open(directory.path(), clock.now()).unwrap());
-        let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(Fake::builder().build())];
+        let fake = Fake::builder().build();
+        let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(fake.clone())];
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let at = listener.local_addr().unwrap();
         let address = Address {
@@ -98,8 +114,8 @@ impl World {
             clock: clock.clone(),
             address: address.clone(),
             providers: providers.clone(),
-            models: doors::models::Config::default(),
-            git: doors::git::Config::default(),
+            models,
+            git,
             keys: BTreeMap::new(),
             default_model: None,
             uploads: uploads.clone(),
@@ -134,6 +150,8 @@ impl World {
             store,
             address: at,
             directory,
+            vault,
+            fake,
             _tasks: tasks,
         }
     }
