@@ -10,6 +10,7 @@ mod meter;
 mod pace;
 mod pulls;
 mod tokens;
+mod wanted;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,8 +33,8 @@ use self::grants::Granted;
 use self::keys::Keyring;
 use self::meter::Book;
 use self::pace::Pace;
-pub(crate) use self::pulls::{NoPull, Wanted as WantedPull};
 use self::tokens::Tokens;
+pub(crate) use self::wanted::{NoPull, Wanted as WantedPull};
 use crate::Address;
 use crate::vault::Vault;
 

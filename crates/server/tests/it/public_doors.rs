@@ -116,8 +116,9 @@ async fn a_key_ends_with_the_sandbox_that_has_it() {
         .post(&ada, &format!("{session}/pause"), json!({}))
         .await;
     assert_eq!(status(&key).await, 401, "it rests");
-    let resumed = world.post(&ada, &format!("{session}/resume"), json!({}));
-    let generation = resumed.await["generation"].as_u64().unwrap();
+    let resume = format!("{session}/resume");
+    let resumed = world.post(&ada, &resume, json!({})).await;
+    let generation = resumed["generation"].as_u64().unwrap();
     assert_eq!(status(&world.door_key(&id, generation)).await, 200);
     world
         .post(&ada, &format!("{session}/stop"), json!({}))
