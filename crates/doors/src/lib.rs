@@ -10,7 +10,8 @@
 //!
 //! Each door takes connections that a provider hands over ([`Models::serve`], [`Git::serve`]), or
 //! single requests that came in at the public address and were let in there ([`Models::handle`],
-//! [`Git::handle`]; the path starts where the door's own part of it starts). Nothing here knows of
+//! [`Git::handle`]; the path starts where the door's own part of it starts). [`forge::Forges`] is no
+//! door: the host asks forges itself, with the same tokens. Nothing here knows of
 //! stores or sessions: keys, grants and meters are traits. What a sandbox sends is hostile, and
 //! what a model's server or a git host sends is not trusted either.
 
@@ -18,6 +19,7 @@
 
 mod content;
 pub mod demo;
+pub mod forge;
 mod gate;
 pub mod git;
 mod headers;

@@ -49,6 +49,11 @@ pub enum NetworkError {
         "{id:?} cannot be the name of a model provider: use lower-case letters, digits, - and _"
     )]
     ProviderId { id: String },
+    #[error(
+        "the API of the forge {host} must be an http or https address, without user, query and \
+         fragment"
+    )]
+    Forge { host: String },
     #[error("two model providers are called {id}; give one another name")]
     ProviderTwice { id: String },
 }

@@ -12,6 +12,7 @@ use wire::link::DEFAULT_CHANNEL;
 use wire::v1::{self, FromClient};
 
 use crate::inside::{Inside, encode};
+use crate::pulls::WantedPull;
 use crate::shown::word;
 use crate::socket::about;
 use crate::{Caller, Refusal, Shared, prompts};
@@ -99,9 +100,19 @@ impl Deeds {
                 channel,
             } => handle.command(request_id, command, args, channel).await?,
             FromClient::RunAutoStart => return self.auto_start(&handle).await.map(Some),
-            FromClient::GitCreatePr { .. } => {
-                let message = "no forge is configured for this session";
-                return Err(Refusal::conflict("not-configured", message));
+            FromClient::GitCreatePr {
+                repo,
+                title,
+                body,
+                base,
+            } => {
+                let wanted = WantedPull {
+                    repo,
+                    title,
+                    body,
+                    base,
+                };
+                return self.open_pull(&handle, wanted).await.map(Some);
             }
             git => return self.git(&handle, git).await.map(Some),
         }
@@ -165,6 +176,18 @@ impl Deeds {
         let mut tx = self.shared.store.begin().await?;
         tx.record(&line).await?;
         Ok(tx.commit().await?)
+    }
+
+    async fn open_pull(&self, handle: &Handle, wanted: WantedPull) -> Result<Value, Refusal> {
+        let Some(pulls) = &self.shared.pulls else {
+            let message = "this server opens no pull requests";
+            return Err(Refusal::conflict("not-configured", message));
+        };
+        let result = pulls.open(handle, &self.caller, wanted).await;
+        let result = serde_json::to_value(&result).unwrap_or_default();
+        let mut frame = typed("git_result", result);
+        frame["action"] = json!("create_pr");
+        Ok(frame)
     }
 
     /// Every service that is known and does not run.

@@ -25,6 +25,7 @@ mod join;
 mod pipe;
 pub mod preview;
 pub mod prompts;
+mod pulls;
 mod refusal;
 mod replay;
 mod settings;
@@ -52,6 +53,7 @@ pub use feed::Feed;
 pub use frame::Batch;
 pub use inside::{Carried, Inside, InsideError, encode};
 pub use pipe::Admit;
+pub use pulls::{PullResult, Pulls, WantedPull};
 pub use refusal::Refusal;
 pub use replay::{Over, Replay};
 pub use settings::Settings;
@@ -65,6 +67,8 @@ pub struct Makings {
     /// The same that the sessions have.
     pub providers: Vec<Arc<dyn Provider>>,
     pub clock: Arc<dyn Clock>,
+    /// Who opens pull requests, where somebody does.
+    pub pulls: Option<Arc<dyn Pulls>>,
     pub settings: Settings,
 }
 
@@ -78,6 +82,7 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     providers: HashMap<String, Arc<dyn Provider>>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) pulls: Option<Arc<dyn Pulls>>,
     pub(crate) settings: Settings,
     feeds: Mutex<HashMap<Id<Session>, Arc<Feed>>>,
     /// For so many sockets.
@@ -138,6 +143,7 @@ impl Gateway {
                 .collect(),
             clock: makings.clock,
             room: Arc::new(Semaphore::new(makings.settings.sockets)),
+            pulls: makings.pulls,
             settings: makings.settings,
             feeds: Mutex::default(),
             tasks: TaskTracker::new(),

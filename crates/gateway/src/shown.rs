@@ -54,6 +54,7 @@ pub fn session(record: &Record, site: Option<&Site>) -> v1::Session {
         last_active_at: record.last_active_at.to_string(),
         last_seq: record.last_seq,
         phases: Vec::new(),
+        usage: None,
     }
 }
 

@@ -71,6 +71,7 @@ impl App {
             sessions: parts.sessions.clone(),
             providers: parts.providers.clone(),
             clock: Arc::clone(&parts.clock),
+            pulls: Some(Arc::clone(&parts.outside) as _),
             settings: gateway::Settings {
                 preview: Some(site.clone()),
                 ..gateway::Settings::usual()

@@ -23,6 +23,7 @@ mod outside;
 mod page;
 mod paging;
 mod problem;
+mod public_doors;
 mod rate;
 mod routes;
 mod serve;

@@ -3,18 +3,23 @@
 
 mod answers;
 pub(crate) mod evidence;
+mod families;
 mod give;
 mod grants;
 mod keys;
 mod meter;
 mod pace;
+mod pulls;
 mod setup;
+mod tokens;
+mod wanted;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
+use doors::forge::Forges;
 use doors::models::Upstream;
 use doors::{Git, Models, NetworkError};
 use model::session::Place;
@@ -23,13 +28,15 @@ use provider::{Provider, Stream};
 use serde_json::Value;
 use sessions::{Handle, Visitor};
 use store::Store;
-use wire::link::{Asked, Boot, Failed, GitRepo, GitVerb, Model, ModelProvider};
+use wire::link::{Asked, Boot, Failed, GitRepo, GitVerb, Model, ModelProvider, Usage};
 use wire::v1::ModelInfo;
 
 use self::grants::Granted;
 use self::keys::Keyring;
 use self::meter::Book;
 use self::pace::Pace;
+use self::tokens::Tokens;
+pub(crate) use self::wanted::{NoPull, Wanted as WantedPull};
 use crate::Address;
 use crate::vault::Vault;
 
@@ -60,6 +67,8 @@ pub struct Outside {
     origin: String,
     models: Models,
     git: Git,
+    forges: Forges,
+    tokens: Arc<Tokens>,
     keys: Arc<Keyring>,
     default_model: Option<String>,
     uploads: Utf8PathBuf,
@@ -76,16 +85,24 @@ impl Outside {
             vault: Arc::clone(&parts.vault),
             usual: parts.keys,
         });
-        let meter = Arc::new(Book::new(parts.store.clone(), Arc::clone(&parts.clock)));
-        let grants = Arc::new(Granted {
+        let budget = parts.models.budget;
+        let meter = Book::new(parts.store.clone(), Arc::clone(&parts.clock), budget);
+        let meter = Arc::new(meter);
+        let tokens = Arc::new(Tokens {
             store: parts.store.clone(),
             vault: Arc::clone(&parts.vault),
+        });
+        let grants = Arc::new(Granted {
+            store: parts.store.clone(),
+            tokens: Arc::clone(&tokens),
         });
         Ok(Self {
             vault: parts.vault,
             providers: parts.providers,
             models: Models::new(parts.models, Arc::clone(&keys) as _, meter)?,
+            forges: Forges::new(&parts.git)?,
             git: Git::new(parts.git, grants)?,
+            tokens,
             keys,
             store: parts.store,
             clock: parts.clock,
@@ -94,6 +111,14 @@ impl Outside {
             uploads: parts.uploads,
             pace: Pace::default(),
         })
+    }
+
+    pub(crate) fn models(&self) -> &Models {
+        &self.models
+    }
+
+    pub(crate) fn git(&self) -> &Git {
+        &self.git
     }
 
     /// All that there are, and which can be used.
@@ -172,6 +197,11 @@ impl sessions::Outside for Outside {
             let session = session.session();
             tracing::warn!(%session, error, "a session's secrets did not reach its sandbox");
         }
+    }
+
+    fn cost(&self, model: &str, usage: &Usage) -> Option<u64> {
+        let (provider, model) = model.split_once('/')?;
+        self.models.cost(provider, model, usage)
     }
 
     async fn answer(&self, session: Handle, asked: Asked) -> Result<Value, Failed> {

@@ -21,7 +21,7 @@ use tower::ServiceExt as _;
 
 use crate::app::{App, Parts};
 use crate::problem::Problem;
-use crate::{housekeeping, metrics, page, routes, standing};
+use crate::{housekeeping, metrics, page, public_doors, routes, standing};
 
 /// For a head to come whole.
 const HEAD: Duration = Duration::from_secs(10);
@@ -61,6 +61,7 @@ impl Front {
                     ([(header::CONTENT_TYPE, "application/json")], described)
                 }),
             )
+            .merge(public_doors::routes())
             .fallback(async |State(app): State<App>, request: Request| {
                 page::answer(&app.parts.address, &request.into_parts().0)
             })

@@ -4,6 +4,7 @@ use model::{SignedDuration, Timestamp};
 use store::phases::Phase;
 use store::prompts::Prompt;
 use store::snapshots::Snapshot;
+use store::usage::Sum;
 use wire::v1;
 
 use crate::problem::{Answer, Problem};
@@ -26,6 +27,21 @@ pub(crate) fn phase(phase: &Phase) -> v1::PhaseInfo {
 
 pub(crate) fn prompt(prompt: &Prompt) -> Answer<v1::Prompt> {
     gateway::shown::prompt(prompt).ok_or_else(|| Problem::internal("a prompt that cannot be read"))
+}
+
+pub(crate) fn usage(sum: &Sum) -> v1::Usage {
+    let is_known = sum.requests == 0 || sum.unpriced < sum.requests;
+    v1::Usage {
+        requests: sum.requests,
+        input_tokens: sum.tokens.input,
+        output_tokens: sum.tokens.output,
+        reasoning_tokens: sum.tokens.reasoning,
+        cache_read_tokens: sum.tokens.cache_read,
+        cache_write_tokens: sum.tokens.cache_write,
+        cost_micros: is_known.then_some(sum.cost_micros),
+        unpriced_requests: sum.unpriced,
+        incomplete_requests: sum.incomplete,
+    }
 }
 
 pub(crate) fn receipt(snapshot: &Snapshot) -> v1::Receipt {

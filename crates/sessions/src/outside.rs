@@ -12,7 +12,7 @@ use provider::{Provider, SandboxId, Stream};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use wire::link::{Asked, Boot, ErrorFrame, Failed};
+use wire::link::{Asked, Boot, ErrorFrame, Failed, Usage};
 
 use crate::Handle;
 use crate::link::Patience;
@@ -45,6 +45,11 @@ pub trait Outside: fmt::Debug + Send + Sync {
 
     /// The workplace in that sandbox was told what to become.
     async fn is_up(&self, _session: Handle, _place: Place) {}
+
+    /// What so many tokens of a model (`provider/model`) cost in micro-dollars, where somebody knows.
+    fn cost(&self, _model: &str, _usage: &Usage) -> Option<u64> {
+        None
+    }
 
     /// What a tool inside asks. It is asked once; an answer that is lost is not asked for again.
     async fn answer(&self, _session: Handle, _asked: Asked) -> Result<Value, Failed> {

@@ -52,6 +52,7 @@ mod open;
 pub mod phases;
 mod projection;
 pub mod prompts;
+pub mod pulls;
 pub mod sandboxes;
 pub mod secrets;
 pub mod sessions;

@@ -33,6 +33,8 @@ pub const REPOSITORIES: usize = 64;
 pub const ADDRESS: usize = 2048;
 /// Links of one session that are good at a time.
 pub const SHARES: u64 = 100;
+/// Pull requests of one session.
+pub const PULLS: u64 = 200;
 /// Tokens of one request, and its cost: more is not believed.
 pub const TOKENS: u64 = 1 << 40;
 /// Actions of one session, and those of them that wait for a person.

@@ -28,6 +28,7 @@ const ALL: &[Migration] = migrations! {
     3 "0003_jobs",
     4 "0004_doors",
     5 "0005_tools",
+    6 "0006_turns",
 };
 
 /// The schema that this program writes.

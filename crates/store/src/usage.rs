@@ -15,7 +15,10 @@ pub struct UsageRecord {
     pub id: Id<Usage>,
     pub organisation: Id<Organisation>,
     pub session: Id<Session>,
+    /// None: nobody knows what for.
     pub prompt: Option<String>,
+    /// Of the prompt, by an agent that its agent began.
+    pub by_subagent: bool,
     pub provider: String,
     pub model: String,
     pub tokens: Tokens,
@@ -24,6 +27,8 @@ pub struct UsageRecord {
     /// What the provider answered, as HTTP has it; 0 if it did not.
     pub status: u16,
     pub took_ms: u64,
+    /// The answer said what it took; otherwise this is what is known.
+    pub is_complete: bool,
     pub at: Timestamp,
 }
 
@@ -43,6 +48,8 @@ pub struct Sum {
     pub cost_micros: u64,
     /// Requests whose cost is not known, and not in the sum.
     pub unpriced: u64,
+    /// Requests whose answers were cut, or did not say what they took.
+    pub incomplete: u64,
 }
 
 macro_rules! sum {
@@ -55,7 +62,8 @@ macro_rules! sum {
                 CAST(coalesce(sum(cache_write_tokens), 0) AS BIGINT) AS cache_write,
                 CAST(coalesce(sum(reasoning_tokens), 0) AS BIGINT) AS reasoning,
                 CAST(coalesce(sum(cost_micros), 0) AS BIGINT) AS cost_micros,
-                count(*) - count(cost_micros) AS unpriced
+                count(*) - count(cost_micros) AS unpriced,
+                CAST(coalesce(sum(1 - is_complete), 0) AS BIGINT) AS incomplete
              FROM usage ",
             $rest
         )
@@ -68,8 +76,8 @@ impl Tx {
         const SQL: &str = "INSERT INTO usage
             (id, organisation_id, session_id, prompt_id, provider, model, input_tokens,
              output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micros,
-             status, took_ms, at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+             status, took_ms, at, by_subagent, is_complete)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
             ON CONFLICT (id) DO NOTHING";
         within("the provider's name", &usage.provider, limits::NAME)?;
         within("the model's name", &usage.model, limits::NAME)?;
@@ -97,7 +105,9 @@ impl Tx {
                 usage.cost_micros.map(believed),
                 i64::from(usage.status),
                 believed(usage.took_ms),
-                millis(usage.at)
+                millis(usage.at),
+                i64::from(usage.by_subagent),
+                i64::from(usage.is_complete)
             ]
         )?;
         Ok(())
@@ -113,6 +123,54 @@ impl Store {
             .fetch_one(c)
             .await)?;
         row.into_sum()
+    }
+
+    /// Those of a session's requests that belong to no prompt that we know.
+    pub async fn unattributed_usage(&self, session: Id<Session>) -> Result<Sum> {
+        let sql = sum!("WHERE session_id = $1 AND prompt_id IS NULL");
+        let mut reader = Reader::acquire(&self.database).await?;
+        let row: Row = on!(&mut reader.connection(), c => sqlx::query_as(sql)
+            .bind(session.to_string())
+            .fetch_one(c)
+            .await)?;
+        row.into_sum()
+    }
+
+    /// What of a prompt's requests subagents made.
+    pub async fn subagent_usage(&self, session: Id<Session>, prompt: &str) -> Result<Sum> {
+        let sql = sum!("WHERE session_id = $1 AND prompt_id = $2 AND by_subagent = 1");
+        let mut reader = Reader::acquire(&self.database).await?;
+        let row: Row = on!(&mut reader.connection(), c => sqlx::query_as(sql)
+            .bind(session.to_string())
+            .bind(prompt)
+            .fetch_one(c)
+            .await)?;
+        row.into_sum()
+    }
+
+    /// The prompt that this conversation of the agent was at, at that time. None also where two
+    /// would do: rather nobody's than the wrong one's.
+    pub async fn prompt_at(
+        &self,
+        session: Id<Session>,
+        generation: u64,
+        agent_session: &str,
+        at: Timestamp,
+    ) -> Result<Option<String>> {
+        const SQL: &str = "SELECT p.id FROM channels c
+            JOIN prompts p ON p.session_id = c.session_id AND p.channel = c.channel
+            WHERE c.session_id = $1 AND c.agent_session = $2 AND p.generation = $3
+              AND p.dispatched_at <= $4 AND (p.ended_at IS NULL OR p.ended_at >= $4)
+            LIMIT 2";
+        let mut reader = Reader::acquire(&self.database).await?;
+        let mut found: Vec<String> = on!(&mut reader.connection(), c => sqlx::query_scalar(SQL)
+            .bind(session.to_string())
+            .bind(agent_session)
+            .bind(number(generation))
+            .bind(millis(at))
+            .fetch_all(c)
+            .await)?;
+        Ok(found.pop().filter(|_| found.is_empty()))
     }
 
     pub async fn prompt_usage(&self, session: Id<Session>, prompt: &str) -> Result<Sum> {
@@ -152,6 +210,7 @@ struct Row {
     reasoning: i64,
     cost_micros: i64,
     unpriced: i64,
+    incomplete: i64,
 }
 
 impl Row {
@@ -167,6 +226,7 @@ impl Row {
             },
             cost_micros: count(self.cost_micros)?,
             unpriced: count(self.unpriced)?,
+            incomplete: count(self.incomplete)?,
         })
     }
 }

@@ -154,7 +154,7 @@ export type Command =
   | { type: "git_status" | "git_push"; repo?: string }
   | { type: "git_create_branch"; repo?: string; name: string }
   | { type: "git_commit"; repo?: string; message: string; include_untracked?: boolean; files?: string[] }
-  | { type: "git_create_pr"; repo?: string; title: string; body?: string }
+  | { type: "git_create_pr"; repo?: string; title: string; body?: string; base?: string }
   | { type: "revert"; message_id: string; request_id?: string; channel?: string }
   | { type: "diff"; request_id: string; channel?: string }
   | { type: "review"; request_id: string; focus?: string; model?: string }

@@ -156,6 +156,17 @@ export interface NewPrompt {
   mode?: PromptMode | null;
 }
 
+export interface NewPull {
+  /** Below the workspace; not needed where the session has one repository. */
+  repo?: string | null;
+  /** One that its forge has. If it is not said: the one that is checked out, which is pushed first. */
+  branch?: string | null;
+  /** The repository's default branch, unless it is said. */
+  base?: string | null;
+  title: string;
+  body?: string;
+}
+
 /** A repository to clone: from an address, or from an uploaded bundle. */
 export interface NewRepo {
   url?: string | null;
@@ -256,6 +267,25 @@ export interface PageOrganisation {
 }
 
 /** Some of a list, and where to go on. */
+export interface PagePull {
+  items: {
+    number: number;
+    title: string;
+    url: string;
+    state: PullState;
+    /** As in `github.com/owner/name`. */
+    repo: string;
+    branch: string;
+    base: string;
+    created_at: string;
+    /** When its forge was last asked. */
+    seen_at: string;
+  }[];
+  /** Given as `cursor` it leads to the next ones. Absent at the end. */
+  next_cursor?: string | null;
+}
+
+/** Some of a list, and where to go on. */
 export interface PageSecretInfo {
   items: {
     id: string;
@@ -309,6 +339,7 @@ export interface PageSession {
     last_seq: number;
     /** Of its last start. */
     phases?: PhaseInfo[];
+    usage?: SessionUsage | null;
   }[];
   /** Given as `cursor` it leads to the next ones. Absent at the end. */
   next_cursor?: string | null;
@@ -392,12 +423,19 @@ export interface Prompt {
   reason?: string | null;
   created_at: string;
   ended_at?: string | null;
+  usage?: PromptUsage | null;
 }
 
 /** What a prompt does while another runs on its channel. */
 export type PromptMode = "followup" | "steer" | "collect";
 
 export type PromptStatus = "queued" | "dispatched" | "accepted" | "finished" | "failed" | "interrupted";
+
+/** Of a prompt, with all that was asked for it: also titles, and attempts that failed. */
+export type PromptUsage = Usage & {
+  /** What of it subagents took. */
+  subagents: Usage;
+};
 
 /** Something that runs sandboxes. */
 export interface ProviderInfo {
@@ -415,6 +453,23 @@ export interface ProviderInfo {
 export interface ProviderList {
   providers: ProviderInfo[];
 }
+
+/** A pull request that came out of a session. */
+export interface Pull {
+  number: number;
+  title: string;
+  url: string;
+  state: PullState;
+  /** As in `github.com/owner/name`. */
+  repo: string;
+  branch: string;
+  base: string;
+  created_at: string;
+  /** When its forge was last asked. */
+  seen_at: string;
+}
+
+export type PullState = "open" | "closed" | "merged";
 
 /** What was kept. `digest`, `bytes` and `files` follow when they are computed. */
 export interface Receipt {
@@ -457,6 +512,12 @@ export type SecretScope = "organisation" | {
 } | {
   /** No session: tokens of git hosts, by host or repository. They never enter a sandbox. */
   git: string;
+} | {
+  /**
+   * No session: a git host's token of whoever sets it, by host, for the sessions that they made. It
+   * never enters a sandbox.
+   */
+  user_git: string;
 };
 
 export interface ServiceInfo {
@@ -512,9 +573,16 @@ export interface Session {
   last_seq: number;
   /** Of its last start. */
   phases?: PhaseInfo[];
+  usage?: SessionUsage | null;
 }
 
 export type SessionType = "coding" | "setup" | "cli";
+
+/** Of a session. */
+export type SessionUsage = Usage & {
+  /** What of it belongs to no prompt that is known. */
+  unattributed: Usage;
+};
 
 /** The answer of `pause` and `stop`. */
 export type SessionWithReceipt = Session & {
@@ -573,6 +641,23 @@ export interface Upload {
   /** SHA-256, in hexadecimal digits. */
   digest: string;
   expires_at: string;
+}
+
+/** What requests to models took, as the model door counted it. */
+export interface Usage {
+  requests: number;
+  /** Each token counts once: what came from a cache is no input, what was thought is no output. */
+  input_tokens: number;
+  output_tokens: number;
+  reasoning_tokens: number;
+  cache_read_tokens: number;
+  cache_write_tokens: number;
+  /** In micro-dollars, of what has a price that is known; absent where nothing has. */
+  cost_micros?: number | null;
+  /** Requests whose cost nobody knows; it is not in the sum. */
+  unpriced_requests: number;
+  /** Requests whose answers were cut or did not say what they took: counted as far as is known. */
+  incomplete_requests: number;
 }
 
 export interface User {

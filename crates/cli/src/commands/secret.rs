@@ -142,6 +142,7 @@ fn of(scope: &SecretScope) -> String {
         SecretScope::Model(provider) => format!("model {provider}"),
         SecretScope::Git(host) => format!("git {host}"),
         SecretScope::Unknown => "something newer than this program".to_owned(),
+        SecretScope::UserGit(host) => format!("git {host}, your sessions"),
     }
 }
 

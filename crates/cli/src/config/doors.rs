@@ -1,9 +1,11 @@
 //! `[models]` and `[git]`: where the doors of sandboxes lead.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
-use ::doors::models::{Api, ModelInfo, Upstream};
-use ::doors::{Network, demo};
+use ::doors::forge::Forge;
+use ::doors::models::{Api, Budget, ModelInfo, Price, Upstream};
+use ::doors::{Limits, Network, demo};
 use model::Secret;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +34,17 @@ pub(super) struct ModelsSection {
     openai_url: Option<String>,
     /// Others that speak the Chat API of `OpenAI`.
     custom: Vec<CustomModels>,
+    /// What agents are offered of Anthropic's and `OpenAI`'s; those that we know, if it is empty.
+    anthropic_models: Vec<String>,
+    openai_models: Vec<String>,
+    /// Micro-dollars for a million tokens; they go before those that we know.
+    prices: Vec<Price>,
+    /// Of one session: requests at a time, and in a minute.
+    at_a_time: Option<u32>,
+    per_minute: Option<NonZeroU32>,
+    /// Of one session, in its life; as much as it likes, if it is not said.
+    tokens_per_session: Option<u64>,
+    micros_per_session: Option<u64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -54,6 +67,16 @@ struct CustomModels {
 pub(super) struct GitSection {
     /// Hosts with a port, or without TLS: `https://git.example:8443`, `http://10.1.2.3:3000`.
     hosts: Vec<String>,
+    /// Where pull requests are, besides github.com: hosts with an API like `GitHub`'s.
+    forges: Vec<ForgeSection>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ForgeSection {
+    host: String,
+    /// As in `https://git.example/api/v3`.
+    api: String,
 }
 
 impl ModelsSection {
@@ -64,6 +87,13 @@ impl ModelsSection {
             anthropic_url: None,
             openai_url: None,
             custom: Vec::new(),
+            anthropic_models: Vec::new(),
+            openai_models: Vec::new(),
+            prices: Vec::new(),
+            at_a_time: None,
+            per_minute: None,
+            tokens_per_session: None,
+            micros_per_session: None,
         }
     }
 
@@ -77,6 +107,15 @@ impl ModelsSection {
         let urls = [filled(self.anthropic_url), filled(self.openai_url)];
         for (upstream, url) in upstreams.iter_mut().zip(urls) {
             upstream.base_url = url.unwrap_or_else(|| upstream.base_url.clone());
+        }
+        let lists = [self.anthropic_models, self.openai_models];
+        for (upstream, list) in upstreams.iter_mut().zip(lists) {
+            let Some(first) = list.first() else {
+                continue;
+            };
+            upstream.default = Some(first.clone());
+            let known = list.iter().map(|id| ModelInfo::known(&upstream.id, id));
+            upstream.models = known.collect();
         }
         for custom in self.custom {
             if custom.models.is_empty() {
@@ -113,12 +152,27 @@ impl ModelsSection {
             doors: ::doors::models::Config {
                 upstreams,
                 demo: self.demo.then(demo::Pace::default),
+                limits: limits(self.at_a_time, self.per_minute),
+                budget: Budget {
+                    tokens: self.tokens_per_session,
+                    cost_micros: self.micros_per_session,
+                },
+                prices: self.prices,
                 network: network(proxy),
                 ..::doors::models::Config::default()
             },
             keys: vendor_keys(),
             default,
         })
+    }
+}
+
+fn limits(at_a_time: Option<u32>, per_minute: Option<NonZeroU32>) -> Limits {
+    let usual = Limits::default();
+    Limits {
+        at_a_time: at_a_time.unwrap_or(usual.at_a_time),
+        per_minute: per_minute.unwrap_or(usual.per_minute),
+        ..usual
     }
 }
 
@@ -137,7 +191,10 @@ fn vendor_keys() -> BTreeMap<String, Secret> {
 
 impl GitSection {
     pub(super) fn usual() -> Self {
-        Self { hosts: Vec::new() }
+        Self {
+            hosts: Vec::new(),
+            forges: Vec::new(),
+        }
     }
 
     pub(super) fn read(
@@ -160,8 +217,13 @@ impl GitSection {
                 scheme,
             })
         };
+        let forges = self.forges.into_iter().map(|forge| Forge {
+            host: forge.host.to_lowercase(),
+            api: forge.api,
+        });
         Ok(::doors::git::Config {
             hosts: self.hosts.into_iter().map(host).collect::<Result<_, _>>()?,
+            forges: forges.collect(),
             network: network(proxy),
             ..::doors::git::Config::default()
         })

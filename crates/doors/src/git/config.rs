@@ -1,5 +1,6 @@
 use serde::Deserialize;
 
+use crate::forge::Forge;
 use crate::gate::Limits;
 use crate::network::Network;
 
@@ -9,6 +10,8 @@ use crate::network::Network;
 pub struct Config {
     /// Those with a port, without TLS, or on a network of one's own. Others need no entry.
     pub hosts: Vec<Host>,
+    /// Where pull requests are, besides `github.com`; an entry for that name goes before it.
+    pub forges: Vec<Forge>,
     pub limits: Limits,
     pub network: Network,
     /// Bytes of a push.
@@ -23,6 +26,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             hosts: Vec::new(),
+            forges: Vec::new(),
             limits: Limits::default(),
             network: Network::default(),
             most_push: 4 << 30,

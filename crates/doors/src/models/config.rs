@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::catalogue;
 use super::price::Price;
 use crate::demo;
 use crate::gate::Limits;
@@ -15,6 +16,7 @@ pub struct Config {
     /// The scripted model that needs no account. `None` takes it away.
     pub demo: Option<demo::Pace>,
     pub limits: Limits,
+    pub budget: Budget,
     pub network: Network,
     /// Go before the prices that are checked in.
     pub prices: Vec<Price>,
@@ -30,12 +32,24 @@ impl Default for Config {
             upstreams: vec![Upstream::anthropic(), Upstream::openai()],
             demo: Some(demo::Pace::default()),
             limits: Limits::default(),
+            budget: Budget::default(),
             network: Network::default(),
             prices: Vec::new(),
             most_body: 32 << 20,
             most_bodies: 512 << 20,
         }
     }
+}
+
+/// What one session may use up in its life; `None` is as much as it likes. Requests that run when it
+/// is used up still end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Budget {
+    /// Of every kind, those from a cache too.
+    pub tokens: Option<u64>,
+    /// Of what has a price that is known.
+    pub cost_micros: Option<u64>,
 }
 
 /// A server of models. Sandboxes reach it as `/{id}/v1/…`.
@@ -93,11 +107,7 @@ impl Upstream {
             api: Api::Anthropic,
             base_url: "https://api.anthropic.com/v1".to_owned(),
             needs_key: true,
-            models: vec![
-                ModelInfo::new("claude-sonnet-4-5", "Claude Sonnet 4.5", 200_000, 64_000),
-                ModelInfo::new("claude-opus-4-5", "Claude Opus 4.5", 200_000, 64_000),
-                ModelInfo::new("claude-haiku-4-5", "Claude Haiku 4.5", 200_000, 64_000),
-            ],
+            models: catalogue::offered("anthropic"),
             default: Some("claude-sonnet-4-5".to_owned()),
         }
     }
@@ -109,11 +119,7 @@ impl Upstream {
             api: Api::OpenAi,
             base_url: "https://api.openai.com/v1".to_owned(),
             needs_key: true,
-            models: vec![
-                ModelInfo::new("gpt-5", "GPT-5", 400_000, 128_000),
-                ModelInfo::new("gpt-5-mini", "GPT-5 mini", 400_000, 128_000),
-                ModelInfo::new("gpt-4.1", "GPT-4.1", 1_047_576, 32_768),
-            ],
+            models: catalogue::offered("openai"),
             default: Some("gpt-5".to_owned()),
         }
     }
@@ -133,6 +139,11 @@ impl Upstream {
 }
 
 impl ModelInfo {
+    /// With what we know of it.
+    pub fn known(provider: &str, id: &str) -> Self {
+        catalogue::info(provider, id)
+    }
+
     pub fn new(id: &str, name: &str, context: u64, output: u64) -> Self {
         Self {
             id: id.to_owned(),

@@ -47,6 +47,11 @@ impl Endpoint {
         }
     }
 
+    /// Whether it uses no tokens, whatever it is asked.
+    pub(super) fn is_free(self) -> bool {
+        matches!(self, CountTokens | Models)
+    }
+
     pub(super) fn method(self) -> Method {
         match self {
             Models => Method::GET,

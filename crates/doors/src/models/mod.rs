@@ -1,6 +1,8 @@
 //! The model door: agents ask as if it were the provider's own server, and hold no key.
 
 mod account;
+mod asker;
+mod catalogue;
 mod config;
 mod endpoint;
 mod outside;
@@ -26,7 +28,8 @@ use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use wire::link::Usage;
 
-pub use config::{Api, Config, ModelInfo, Upstream};
+pub use asker::Asker;
+pub use config::{Api, Budget, Config, ModelInfo, Upstream};
 pub(crate) use endpoint::Endpoint;
 pub(crate) use passing::Reply;
 pub use price::Price;
@@ -39,10 +42,10 @@ use crate::network::NetworkError;
 use crate::scrub::Scrubber;
 use crate::serve::serve;
 use crate::visitor::Visitor;
-use account::Account;
+use account::{Account, Asked};
 use outside::Sending;
 use passing::Passing;
-use price::Prices;
+use price::{Known, Prices};
 use refusal::Refusal;
 use tap::Tap;
 
@@ -66,18 +69,26 @@ pub trait Meter: Send + Sync + fmt::Debug {
 
 /// Why a session may not ask now, in words for the person who reads the agent's error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limited {
-    pub reason: String,
-    pub retry_after: Option<Duration>,
+pub enum Limited {
+    /// It may again, soon.
+    Slow {
+        reason: String,
+        retry_after: Option<Duration>,
+    },
+    /// It has used up what it may: agents that try again anyway would only wait.
+    Spent { reason: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Used {
+    /// Which of the agent's conversations it was for.
+    pub asker: Asker,
     pub provider: String,
     /// As the agent asked for it; empty if it named none.
     pub model: String,
     pub usage: Usage,
-    /// `None` when nobody knows the model's price.
+    /// `None` when nobody knows the model's price, or the answer was good and said nothing of what it
+    /// took. Of one that was cut it is what is known.
     pub cost_micros: Option<u64>,
     /// What the upstream answered. `None` when it did not.
     pub status: Option<u16>,
@@ -199,9 +210,8 @@ impl Models {
         let slot = self.gate.enter(visitor).map_err(|full| {
             refuse(StatusCode::TOO_MANY_REQUESTS, full.reason).waiting(full.wait)
         })?;
-        self.meter.may(visitor).await.map_err(|limited| {
-            refuse(StatusCode::TOO_MANY_REQUESTS, limited.reason).waiting(limited.retry_after)
-        })?;
+        let may = self.meter.may(visitor).await;
+        may.map_err(|limited| Refusal::limited(*api, limited))?;
         let key = self.key(visitor, &server.upstream).await?;
         let taken = self.intake.read(body).await;
         let taken = taken.map_err(|error| refuse(error.status(), error.to_string()))?;
@@ -210,9 +220,12 @@ impl Models {
         let mut account = Account::open(
             Arc::clone(&self.meter),
             visitor.clone(),
-            id.clone(),
-            model.clone(),
-            self.prices.find(id, &model).cloned(),
+            Asked {
+                asker: Asker::read(&head.headers),
+                provider: id.clone(),
+                price: self.price(id, &model, endpoint),
+                model,
+            },
         );
         let reply = match &server.way {
             Way::InHere(demo) => demo.answer(endpoint, &taken.bytes),
@@ -238,6 +251,7 @@ impl Models {
         let headers = reply.headers.clone();
         let mut answer = if reply.status.is_client_error() || reply.status.is_server_error() {
             let (status, text) = outside::read_error(reply, key.as_ref()).await;
+            account.refused();
             let mut answer = Response::new(content::full(text));
             *answer.status_mut() = status;
             answer
@@ -256,6 +270,20 @@ impl Models {
         };
         *answer.headers_mut() = headers;
         Ok(answer)
+    }
+
+    /// What this many tokens of a model cost, where somebody knows.
+    pub fn cost(&self, provider: &str, model: &str, usage: &Usage) -> Option<u64> {
+        let price = self.prices.find(provider, model)?;
+        Some(price.of(usage))
+    }
+
+    fn price(&self, provider: &str, model: &str, endpoint: Endpoint) -> Known {
+        if endpoint.is_free() {
+            return Known::Free;
+        }
+        let price = self.prices.find(provider, model).cloned();
+        price.map_or(Known::Nothing, Known::Price)
     }
 
     fn find(&self, head: &Parts) -> Result<(&Server, Endpoint), Refusal> {
@@ -353,10 +381,10 @@ const LONGEST_NAME: usize = 200;
 /// The model that a request asks for. Nothing else of it is looked at.
 fn model_in(body: &[u8]) -> String {
     #[derive(Deserialize)]
-    struct Asked {
+    struct Named {
         model: String,
     }
-    let asked = serde_json::from_slice::<Asked>(body);
+    let asked = serde_json::from_slice::<Named>(body);
     let name = asked.map(|asked| asked.model).unwrap_or_default();
     let plain = name.chars().filter(|letter| !letter.is_control());
     plain.take(LONGEST_NAME).collect()

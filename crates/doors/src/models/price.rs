@@ -1,15 +1,13 @@
 //! What tokens cost. Integers only: micro-dollars for a million tokens, micro-dollars for a request.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use wire::link::Usage;
 
+use super::catalogue;
 use crate::demo;
 
-/// Prices as far as we know them; where from, how old and how sure is in the file.
-const PUBLISHED: &str = include_str!("prices.json");
-
 /// Micro-dollars for a million tokens of a provider's model.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     pub provider: String,
@@ -23,20 +21,22 @@ pub struct Price {
     pub cache_write: u64,
 }
 
+/// What is known of the price of one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Known {
+    /// It asks for nothing that costs.
+    Free,
+    Price(Price),
+    Nothing,
+}
+
 #[derive(Debug)]
 pub(super) struct Prices(Vec<Price>);
 
-#[derive(Deserialize)]
-struct Published {
-    prices: Vec<Price>,
-}
-
 impl Prices {
     pub(super) fn new(first: Vec<Price>) -> Self {
-        let published: Published =
-            serde_json::from_str(PUBLISHED).expect("a test reads the checked-in prices");
         let mut all = first;
-        all.extend(published.prices);
+        all.extend(catalogue::prices());
         all.push(Price {
             provider: demo::PROVIDER.to_owned(),
             model: demo::MODEL.to_owned(),

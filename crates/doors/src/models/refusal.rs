@@ -5,6 +5,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use serde_json::json;
 
+use super::Limited;
 use super::config::Api;
 use crate::content::{self, Answer};
 
@@ -23,6 +24,17 @@ impl Refusal {
             status,
             message: message.into(),
             wait: None,
+        }
+    }
+
+    pub(super) fn limited(api: Api, limited: Limited) -> Self {
+        match limited {
+            Limited::Slow {
+                reason,
+                retry_after,
+            } => Self::new(api, StatusCode::TOO_MANY_REQUESTS, reason).waiting(retry_after),
+            // Not 429: clients wait and try again at one.
+            Limited::Spent { reason } => Self::new(api, StatusCode::PAYMENT_REQUIRED, reason),
         }
     }
 
@@ -52,6 +64,8 @@ impl Refusal {
     fn kind(&self) -> &'static str {
         match self.status.as_u16() {
             401 => "authentication_error",
+            402 if self.api == Api::Anthropic => "billing_error",
+            402 => "insufficient_quota",
             403 => "permission_error",
             404 | 405 => "not_found_error",
             413 => "request_too_large",

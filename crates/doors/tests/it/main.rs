@@ -4,9 +4,11 @@
 
 mod backend;
 mod demo;
+mod forge;
 mod git;
 mod git_refusals;
 mod models;
+mod models_errors;
 mod models_limits;
 mod models_usage;
 mod upstream;

@@ -10,7 +10,7 @@ use hyper::StatusCode;
 use model::Secret;
 use nacre_doors::models::{Config, Limited};
 use nacre_doors::{Limits, Models};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::upstream::{Upstream, json as json_answer, stream};
@@ -20,17 +20,41 @@ use crate::world::{Book, World, config, text};
 async fn a_meter_that_says_no_is_asked_first() {
     let upstream = Upstream::start().await;
     let mut world = World::new(&upstream.base_url());
-    *world.book.limited.lock().unwrap() = Some(Limited {
-        reason: "this month's budget is used up".to_owned(),
+    *world.book.limited.lock().unwrap() = Some(Limited::Slow {
+        reason: "so many at once are too many".to_owned(),
         retry_after: Some(Duration::from_millis(2500)),
     });
     let answer = world.post("/anthropic/v1/messages", &json!({})).await;
     assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(answer.headers()["retry-after"], "3");
     let body = text(answer).await;
-    assert!(body.contains("budget is used up") && body.contains("rate_limit_error"));
+    assert!(body.contains("at once are too many") && body.contains("rate_limit_error"));
     assert!(upstream.seen().is_empty());
     assert!(world.book.used.lock().unwrap().is_empty());
+}
+
+/// 402 and no `retry-after`: an agent that gets 429 waits for a minute and tries again.
+#[tokio::test]
+async fn a_session_that_has_used_up_its_budget_is_told_so_in_the_words_of_each_api() {
+    let upstream = Upstream::start().await;
+    let mut world = World::new(&upstream.base_url());
+    *world.book.limited.lock().unwrap() = Some(Limited::Spent {
+        reason: "this session has used up its 10 tokens".to_owned(),
+    });
+    for (path, place) in [
+        ("/anthropic/v1/messages", "billing_error"),
+        ("/openai/v1/chat/completions", "insufficient_quota"),
+        ("/openai/v1/responses", "insufficient_quota"),
+    ] {
+        let answer = world.post(path, &json!({})).await;
+        assert_eq!(answer.status(), StatusCode::PAYMENT_REQUIRED, "{path}");
+        assert!(!answer.headers().contains_key("retry-after"));
+        let body: Value = serde_json::from_str(&text(answer).await).unwrap();
+        assert_eq!(body["error"]["type"], place, "{path}");
+        let message = body["error"]["message"].as_str().unwrap();
+        assert!(message.contains("used up its 10 tokens"), "{message}");
+    }
+    assert!(upstream.seen().is_empty());
 }
 
 #[tokio::test]

@@ -173,3 +173,38 @@ async fn a_request_is_counted_when_nobody_waited_for_the_answer() {
     let used = world.book.only().await;
     assert_eq!((used.usage, used.status), (Usage::default(), None));
 }
+
+#[tokio::test]
+async fn which_conversation_asked_is_told_and_goes_no_further() {
+    let upstream = Upstream::start().await;
+    upstream.then(whole(200, JSON, "{}"));
+    let mut world = World::new(&upstream.base_url());
+    let mut request = post("/openai/v1/responses", &json!({ "model": "gpt-5" }));
+    for (name, value) in [("x-session-id", "ses_c"), ("x-parent-session-id", "ses_p")] {
+        request.headers_mut().insert(name, value.parse().unwrap());
+    }
+    let answer = world.connect().await.send_request(request).await.unwrap();
+    text(answer).await;
+    let asker = world.book.only().await.asker;
+    assert_eq!(asker.conversation.as_deref(), Some("ses_c"));
+    assert_eq!(asker.parent.as_deref(), Some("ses_p"));
+    let headers = &upstream.seen()[0].headers;
+    assert!(!headers.contains_key("x-session-id"), "{headers:?}");
+}
+
+#[tokio::test]
+async fn what_costs_nothing_and_what_nobody_can_tell_are_not_the_same() {
+    let counted = told("/anthropic/v1/messages/count_tokens", "m", JSON, "{}").await;
+    assert_eq!((counted.cost_micros, counted.is_complete), (Some(0), true));
+    let silent = told("/openai/v1/responses", "gpt-5", JSON, "{}").await;
+    assert_eq!((silent.cost_micros, silent.is_complete), (None, false));
+    let upstream = Upstream::start().await;
+    upstream.then(whole(429, JSON, "{}"));
+    let mut world = World::new(&upstream.base_url());
+    let asked = json!({ "model": "gpt-5" });
+    let answer = world.post("/openai/v1/responses", &asked).await;
+    assert_eq!(answer.status().as_u16(), 429);
+    text(answer).await;
+    let refused = world.book.only().await;
+    assert_eq!((refused.cost_micros, refused.is_complete), (Some(0), true));
+}

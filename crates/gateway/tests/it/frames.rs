@@ -332,10 +332,33 @@ async fn git_is_asked_in_the_sandbox_and_answered_to_the_one_who_asked() {
             .unwrap()
             .contains("\"message\":\"m\"")
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pull_request_is_answered_to_the_one_who_asked_for_it() {
+    let mut world = World::new().await;
+    let session = world.running().await.session();
+    let mut client = Client::connect(&mut world, session, None).await;
     client
-        .say(json!({ "type": "git_create_pr", "title": "t" }))
+        .say(json!({ "type": "git_create_pr", "title": "t", "base": "main" }))
         .await;
-    assert_eq!(client.hear_type("error").await["code"], "not-configured");
+    let opened = client.hear_type("git_result").await;
+    assert_eq!(
+        (&opened["action"], &opened["success"]),
+        (&json!("create_pr"), &json!(true))
+    );
+    assert_eq!(opened["code"], "SUCCESS");
+    assert_eq!(opened["pr_url"], "https://git.example/a/b/pull/1");
+    assert!(opened["seq"].is_null(), "{opened}");
+    client
+        .say(json!({ "type": "git_create_pr", "title": "other" }))
+        .await;
+    let refused = client.hear_type("git_result").await;
+    assert_eq!(
+        (&refused["success"], &refused["code"]),
+        (&json!(false), &json!("AUTH_FAILED"))
+    );
+    assert!(refused["pr_url"].is_null(), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use camino_tempfile::Utf8TempDir;
 use model::session::Lifecycle;
 use model::{Clock as _, Id, Organisation, Session, SystemClock};
 use nacre_gateway::preview::Site;
-use nacre_gateway::{Caller, Gateway, Leave, Makings, Settings, Watched};
+use nacre_gateway::{
+    Caller, Gateway, Leave, Makings, PullResult, Pulls, Settings, WantedPull, Watched,
+};
 use provider::fake::Fake;
 use sessions::{Handle, Sessions};
 use store::sessions::{Channel, NewSession, Type};
@@ -27,6 +30,23 @@ pub(crate) struct World {
     pub(crate) connected: usize,
     /// What the world does beside the test.
     pub(crate) tasks: JoinSet<()>,
+}
+
+/// Whose only pull request is called `t`.
+#[derive(Debug)]
+struct OneForge;
+
+#[async_trait]
+impl Pulls for OneForge {
+    async fn open(&self, _session: &Handle, caller: &Caller, wanted: WantedPull) -> PullResult {
+        let is_good = wanted.title == "t";
+        PullResult {
+            success: is_good,
+            code: if is_good { "SUCCESS" } else { "AUTH_FAILED" },
+            message: format!("asked by {}", caller.name),
+            pr_url: is_good.then(|| "https://git.example/a/b/pull/1".to_owned()),
+        }
+    }
 }
 
 pub(crate) fn site() -> Site {
@@ -82,6 +102,7 @@ impl World {
             sessions: sessions.clone(),
             providers,
             clock: Arc::new(SystemClock),
+            pulls: Some(Arc::new(OneForge)),
             settings,
         });
         Self {

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use sessions::Handle;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use wire::link::{
-    ActionsCall, Asked, Call, ErrorFrame, Failed, ReadUpload, RequestEnvVariables, SaveEnvFiles,
-    SaveServiceCommands, SaveSnapshot, SavedSnapshot, UploadPiece, Verify,
+    ActionsCall, Asked, Call, CreatePr, CreatedPr, ErrorFrame, Failed, ReadUpload,
+    RequestEnvVariables, SaveEnvFiles, SaveServiceCommands, SaveSnapshot, SavedSnapshot,
+    UploadPiece, Verify,
 };
 
-use super::{Outside, evidence, setup};
+use super::{Outside, WantedPull, evidence, setup};
 use crate::actions::Actions;
 
 /// Of an upload, in one answer: a frame stays short.
@@ -30,6 +31,7 @@ pub(super) async fn answer(
         }
         ActionsCall::KIND => actions(outside, &session, &asked).await,
         ReadUpload::KIND => read_upload(outside, &session, read(&asked)?).await,
+        CreatePr::KIND => create_pr(outside, &session, read(&asked)?).await,
         RequestEnvVariables::KIND => request_env(&session, &asked).await,
         _ => Err(failed(
             ErrorFrame::UNSUPPORTED,
@@ -66,6 +68,26 @@ async fn save_snapshot(
     written(&SavedSnapshot {
         snapshot_id: taken.to_string(),
         took_ms: None,
+    })
+}
+
+/// The branch is on its forge already: what the agent wants pushed it pushes itself.
+async fn create_pr(outside: &Outside, session: &Handle, wanted: CreatePr) -> Result<Value, Failed> {
+    let wanted = WantedPull {
+        repo: wanted.repo,
+        branch: Some(wanted.branch),
+        base: wanted.base,
+        title: wanted.title,
+        body: wanted.body,
+    };
+    let opened = outside.open_pull(session, "agent", wanted).await;
+    let opened =
+        opened.map_err(|refused| failed(&refused.code.to_lowercase(), &refused.message))?;
+    written(&CreatedPr {
+        number: opened.number,
+        url: opened.url,
+        title: opened.title,
+        state: opened.state.to_string(),
     })
 }
 

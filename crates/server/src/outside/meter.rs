@@ -1,22 +1,36 @@
+//! What models took: written down beside those who use them, for the prompt that it was for.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use doors::models::{Limited, Used};
-use model::{Clock, Id};
+use doors::models::{Asker, Budget, Limited, Used};
+use model::{Clock, Id, SignedDuration, Timestamp};
 use store::Store;
-use store::usage::{Tokens, UsageRecord};
+use store::usage::{Sum, Tokens, UsageRecord};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
+
+use super::families::Families;
 
 /// What waits to be written down.
 const WAITING: usize = 4096;
 
-/// Writes down what models took, beside those who use them.
 #[derive(Debug)]
 pub(super) struct Book {
+    store: Store,
     clock: Arc<dyn Clock>,
-    lines: mpsc::Sender<UsageRecord>,
+    budget: Budget,
+    lines: mpsc::Sender<Line>,
     _writing: AbortOnDropHandle<()>,
+}
+
+/// What is to be written, and what tells for which prompt it was.
+#[derive(Debug)]
+struct Line {
+    record: UsageRecord,
+    asker: Asker,
+    generation: u64,
+    began: Timestamp,
 }
 
 impl Book {
@@ -24,33 +38,63 @@ impl Book {
         clippy::disallowed_methods,
         reason = "its handle is held, and ends the task with the book"
     )]
-    pub(super) fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(store: Store, clock: Arc<dyn Clock>, budget: Budget) -> Self {
         let (lines, read) = mpsc::channel(WAITING);
         Self {
+            store: store.clone(),
             clock,
+            budget,
             lines,
             _writing: AbortOnDropHandle::new(tokio::spawn(write(store, read))),
         }
     }
 }
 
-async fn write(store: Store, mut lines: mpsc::Receiver<UsageRecord>) {
-    while let Some(line) = lines.recv().await {
+async fn write(store: Store, mut lines: mpsc::Receiver<Line>) {
+    let mut families = Families::default();
+    while let Some(mut line) = lines.recv().await {
+        let session = line.record.session;
+        if let Some(family) = families.of(session, &line.asker) {
+            let prompt = store.prompt_at(session, line.generation, &family.first, line.began);
+            match prompt.await {
+                Ok(Some(prompt)) => {
+                    line.record.prompt = Some(prompt);
+                    line.record.by_subagent = family.is_subagent;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(%session, %error, "what a model was asked for is not known");
+                }
+            }
+        }
         let written = async {
             let mut tx = store.begin().await?;
-            tx.record_usage(&line).await?;
+            tx.record_usage(&line.record).await?;
             tx.commit().await
         };
         if let Err(error) = written.await {
-            tracing::error!(session = %line.session, %error, "what a model took was not written down");
+            tracing::error!(%session, %error, "what a model took was not written down");
         }
     }
 }
 
 #[async_trait]
 impl doors::Meter for Book {
-    async fn may(&self, _visitor: &doors::Visitor) -> Result<(), Limited> {
-        Ok(())
+    async fn may(&self, visitor: &doors::Visitor) -> Result<(), Limited> {
+        if self.budget == Budget::default() {
+            return Ok(());
+        }
+        let Ok(session) = visitor.session.parse() else {
+            return Ok(());
+        };
+        let used = self.store.session_usage(session).await.map_err(|error| {
+            tracing::error!(%session, %error, "what a session used cannot be read");
+            Limited::Slow {
+                reason: "the server's database does not answer: try again".to_owned(),
+                retry_after: None,
+            }
+        })?;
+        within(&self.budget, &used)
     }
 
     fn used(&self, visitor: &doors::Visitor, used: Used) {
@@ -59,12 +103,14 @@ impl doors::Meter for Book {
         else {
             return;
         };
-        let usage = used.usage;
-        let line = UsageRecord {
+        let (now, usage) = (self.clock.now(), used.usage);
+        let took = SignedDuration::from_millis(i64::try_from(used.took_ms).unwrap_or(0));
+        let record = UsageRecord {
             id: Id::new(&*self.clock),
             organisation,
             session,
             prompt: None,
+            by_subagent: false,
             provider: used.provider,
             model: used.model,
             tokens: Tokens {
@@ -77,10 +123,84 @@ impl doors::Meter for Book {
             cost_micros: used.cost_micros,
             status: used.status.unwrap_or(0),
             took_ms: used.took_ms,
-            at: self.clock.now(),
+            is_complete: used.is_complete,
+            at: now,
+        };
+        let line = Line {
+            record,
+            asker: used.asker,
+            generation: visitor.generation,
+            began: now.checked_sub(took).unwrap_or(now),
         };
         if self.lines.try_send(line).is_err() {
             tracing::error!(%session, "what a model took was not written down: too much waits");
         }
+    }
+}
+
+fn within(budget: &Budget, used: &Sum) -> Result<(), Limited> {
+    let spent = |what: String, setting: &str| {
+        Err(Limited::Spent {
+            reason: format!(
+                "this session has used up its {what}: go on in a new one, or ask whoever runs the \
+                 server to raise `models.{setting}`"
+            ),
+        })
+    };
+    let Tokens {
+        input,
+        output,
+        cache_read,
+        cache_write,
+        reasoning,
+    } = used.tokens;
+    let tokens = [input, output, cache_read, cache_write, reasoning];
+    let tokens = tokens.into_iter().fold(0, u64::saturating_add);
+    if let Some(most) = budget.tokens.filter(|most| tokens >= *most) {
+        return spent(format!("{most} tokens"), "tokens_per_session");
+    }
+    if let Some(most) = budget.cost_micros.filter(|most| used.cost_micros >= *most) {
+        let dollars = format!("{}.{:02}", most / 1_000_000, most % 1_000_000 / 10_000);
+        return spent(format!("{dollars} dollars"), "micros_per_session");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(tokens: u64, cost_micros: u64) -> Sum {
+        Sum {
+            tokens: Tokens {
+                output: tokens,
+                ..Tokens::default()
+            },
+            cost_micros,
+            ..Sum::default()
+        }
+    }
+
+    #[test]
+    fn a_budget_is_used_up_by_tokens_or_by_cost() {
+        let budget = Budget {
+            tokens: Some(100),
+            cost_micros: Some(2_500_000),
+        };
+        assert_eq!(within(&budget, &used(99, 2_499_999)), Ok(()));
+        for (tokens, cost, words) in [
+            (100, 0, "100 tokens"),
+            (0, 2_500_000, "2.50 dollars"),
+            (u64::MAX, 0, "models.tokens_per_session"),
+        ] {
+            let Err(Limited::Spent { reason }) = within(&budget, &used(tokens, cost)) else {
+                panic!("{tokens} and {cost} are too much");
+            };
+            assert!(reason.contains(words), "{reason}");
+        }
+        assert_eq!(
+            within(&Budget::default(), &used(u64::MAX, u64::MAX)),
+            Ok(())
+        );
     }
 }

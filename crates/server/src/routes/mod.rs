@@ -5,6 +5,7 @@ mod members;
 mod metrics;
 mod orgs;
 mod providers;
+mod pulls;
 mod secrets;
 mod sessions;
 mod snapshots;
@@ -29,6 +30,7 @@ pub(crate) fn all() -> (Router<App>, OpenApi) {
         .merge(metrics::routes())
         .merge(orgs::routes())
         .merge(providers::routes())
+        .merge(pulls::routes())
         .merge(secrets::routes())
         .merge(sessions::routes())
         .merge(snapshots::routes())

@@ -23,7 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(remove))
 }
 
-/// The organisation's secrets; never their values.
+/// The organisation's secrets and the caller's own; never their values.
 #[utoipa::path(get, path = "/v1/secrets", tag = "secrets", params(Paging),
     responses((status = 200, body = v1::Page<v1::SecretInfo>)))]
 async fn list(
@@ -37,8 +37,9 @@ async fn list(
         .list_secrets(caller.organisation, paging.cursor()?, limit + 1)
         .await?;
     let (found, next_cursor) = cut(found, limit, |secret| secret.id.to_string());
+    let shown = found.iter().filter(|secret| is_for(&caller, &secret.scope));
     Ok(Json(v1::Page {
-        items: found.iter().map(show).collect(),
+        items: shown.map(show).collect(),
         next_cursor,
     }))
 }
@@ -110,8 +111,12 @@ async fn remove(
     let missing = || Problem::not_found("secret");
     let id: Id<Sealed> = id.parse().map_err(|_| missing())?;
     let found = app.store().find_secret(caller.organisation, id).await?;
+    let found = found.filter(|secret| is_for(&caller, &secret.scope));
     let found = found.ok_or_else(missing)?;
-    if !matches!(found.scope, Scope::Session(_) | Scope::Repository(_)) {
+    if matches!(
+        found.scope,
+        Scope::Organisation | Scope::Model(_) | Scope::Git(_)
+    ) {
         caller.must_own()?;
     }
     let mut tx = app.store().begin().await?;
@@ -121,6 +126,25 @@ async fn remove(
         .await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// What is one user's, nobody else sees.
+fn is_for(caller: &Caller, scope: &Scope) -> bool {
+    match scope {
+        Scope::UserGit { user, .. } => caller.user == Some(*user),
+        _ => true,
+    }
+}
+
+/// In one spelling, so that it is found in every other.
+fn host_name(text: &str) -> Answer<String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:".contains(&byte);
+    if !text.bytes().all(plain) {
+        return Err(Problem::invalid(
+            "`user_git` names a host, as in `github.com`",
+        ));
+    }
+    Ok(text.to_lowercase())
 }
 
 async fn read_scope(app: &App, caller: &Caller, scope: v1::SecretScope) -> Answer<Scope> {
@@ -135,6 +159,12 @@ async fn read_scope(app: &App, caller: &Caller, scope: v1::SecretScope) -> Answe
         v1::SecretScope::Model(name) => Scope::Model(named(name)?),
         // In one spelling, so that it is found in every other.
         v1::SecretScope::Git(name) => Scope::Git(named(name)?.to_lowercase()),
+        v1::SecretScope::UserGit(host) => Scope::UserGit {
+            user: caller.user.ok_or_else(|| {
+                Problem::forbidden("a service has no tokens of its own: use the scope `git`")
+            })?,
+            host: host_name(&named(host)?)?,
+        },
         v1::SecretScope::Unknown => {
             let words = "`scope` is organisation, repository, session, model or git";
             return Err(Problem::invalid(words));
@@ -152,6 +182,7 @@ fn show(secret: &SecretRecord) -> v1::SecretInfo {
             Scope::Session(session) => v1::SecretScope::Session(session.to_string()),
             Scope::Model(name) => v1::SecretScope::Model(name.clone()),
             Scope::Git(name) => v1::SecretScope::Git(name.clone()),
+            Scope::UserGit { host, .. } => v1::SecretScope::UserGit(host.clone()),
         },
         created_at: shown::time(secret.created_at),
         updated_at: shown::time(secret.updated_at),

@@ -58,6 +58,7 @@ fn good_body(path: &str) -> Value {
         "env" => json!({ "values": {} }),
         "orgs" | "tokens" => json!({ "name": "x" }),
         "members" => json!({ "email": "x@example.org", "role": "viewer" }),
+        "pulls" => json!({ "title": "x", "branch": "x" }),
         "secrets" => json!({ "name": "x", "scope": "organisation", "value": "x" }),
         _ => json!({}),
     }

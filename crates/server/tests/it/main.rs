@@ -5,9 +5,15 @@
 mod access;
 mod bodies;
 mod description;
+mod git_tokens;
 mod hostility;
 mod members;
 mod page;
+mod public_doors;
+mod pulls;
+mod runner;
 mod sessions;
+mod stand_in;
 mod tools;
+mod usage;
 mod world;

@@ -31,6 +31,7 @@ pub(crate) struct World {
     pub(crate) sessions: Sessions,
     pub(crate) outside: Arc<Outside>,
     pub(crate) front: Front,
+    pub(crate) vault: Arc<Vault>,
     pub(crate) tasks: JoinSet<()>,
 }
 
@@ -80,6 +81,19 @@ impl World {
 
     /// Port 0 is one that is free.
     pub(crate) async fn at_port(port: u16) -> Self {
+        let (models, git) = (
+            doors::models::Config::default(),
+            doors::git::Config::default(),
+        );
+        Self::set(port, models, git).await
+    }
+
+    /// Whose doors lead there.
+    pub(crate) async fn with(models: doors::models::Config, git: doors::git::Config) -> Self {
+        Self::set(0, models, git).await
+    }
+
+    async fn set(port: u16, models: doors::models::Config, git: doors::git::Config) -> Self {
         let directory = camino_tempfile::tempdir().unwrap();
         let location = format!("sqlite:{}", directory.path().join("nacre.db"));
         let config = Config::new(location.parse().unwrap());
@@ -103,8 +117,8 @@ impl World {
             clock: clock.clone(),
             address: address.clone(),
             providers: providers.clone(),
-            models: doors::models::Config::default(),
-            git: doors::git::Config::default(),
+            models,
+            git,
             keys: BTreeMap::new(),
             default_model: None,
             uploads: uploads.clone(),
@@ -144,6 +158,7 @@ impl World {
             store,
             address: at,
             directory,
+            vault,
             tasks,
         }
     }

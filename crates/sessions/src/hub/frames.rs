@@ -262,8 +262,15 @@ impl Hub {
                 self.parts.close(message_id, part_id);
                 write
             }
+            FromRunner::Usage { prompt_id, entries } => {
+                self.count_cost(prompt_id, entries);
+                write
+            }
             FromRunner::MessageDone { message_id, .. }
             | FromRunner::MessageRemoved { message_id } => {
+                if let FromRunner::MessageDone { prompt_id, .. } = body {
+                    self.costs.forget(prompt_id.as_deref());
+                }
                 self.messages.remove(message_id);
                 self.parts.close_all(message_id);
                 write
@@ -345,7 +352,7 @@ impl Hub {
                     };
                     write = add(write, NewEvent::new(&FromRunner::Part(part)));
                 }
-                add(write, NewEvent::new(body))
+                add(write, self.done_event(body))
             }
             body if is_shown(body) => add(write, NewEvent::new(body)),
             _ => write,

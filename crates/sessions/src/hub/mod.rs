@@ -13,6 +13,7 @@
 mod asks;
 mod commands;
 mod commits;
+mod costs;
 mod effects;
 mod expiry;
 mod frames;
@@ -46,6 +47,7 @@ use wire::link::{Failed, FromHub};
 
 use self::asks::Asks;
 use self::commits::{Commits, Settled, Then};
+use self::costs::Costs;
 use self::effects::{Hand, Notes};
 use self::expiry::Expiry;
 use self::idle::Idle;
@@ -147,6 +149,7 @@ pub(crate) struct Hub {
     expiry: Expiry,
     idle: Idle,
     commits: Commits,
+    costs: Costs,
     asks: Asks,
     /// Moves that came out of what was committed.
     next: VecDeque<Event>,
@@ -269,6 +272,7 @@ impl Hub {
             waiting: Waiting::default(),
             expiry: Expiry::default(),
             commits: Commits::default(),
+            costs: Costs::default(),
             asks: Asks::default(),
             next: VecDeque::new(),
             link: None,

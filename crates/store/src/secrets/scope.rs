@@ -1,4 +1,4 @@
-use model::{Id, Session};
+use model::{Id, Session, User};
 
 use crate::columns::id;
 use crate::{Error, Result};
@@ -14,6 +14,11 @@ pub enum Scope {
     Model(String),
     /// A git token, by host or repository.
     Git(String),
+    /// A git token of one user, by host.
+    UserGit {
+        user: Id<User>,
+        host: String,
+    },
 }
 
 impl Scope {
@@ -25,6 +30,7 @@ impl Scope {
             Self::Session(_) => "session",
             Self::Model(_) => "model",
             Self::Git(_) => "git",
+            Self::UserGit { .. } => "user_git",
         }
     }
 
@@ -33,6 +39,7 @@ impl Scope {
         match self {
             Self::Organisation => String::new(),
             Self::Session(session) => session.to_string(),
+            Self::UserGit { user, host } => format!("{user}/{host}"),
             Self::Repository(name) | Self::Model(name) | Self::Git(name) => name.clone(),
         }
     }
@@ -44,6 +51,15 @@ impl Scope {
             "session" => Self::Session(id(&target)?),
             "model" => Self::Model(target),
             "git" => Self::Git(target),
+            "user_git" => {
+                let parts = target.split_once('/');
+                let (user, host) = parts
+                    .ok_or_else(|| Error::unreadable("scope of a secret", "it has no host"))?;
+                Self::UserGit {
+                    user: id(user)?,
+                    host: host.to_owned(),
+                }
+            }
             _ => return Err(Error::unreadable("scope of a secret", kind)),
         })
     }

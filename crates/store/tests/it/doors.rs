@@ -2,7 +2,10 @@
 
 use model::{Id, Session, SystemClock};
 use nacre_store::audit::Line;
+use nacre_store::channels::Channel;
 use nacre_store::idempotency::Begun;
+use nacre_store::prompts::{Destination, End, Mode, NewPrompt};
+use nacre_store::pulls::{PullRecord, State};
 use nacre_store::sessions::{Archived, Listing};
 use nacre_store::uploads::UploadRecord;
 use nacre_store::usage::{Sum, Tokens, UsageRecord};
@@ -13,6 +16,9 @@ use crate::world::{World, seconds};
 stories! {
     an_upload_is_found_until_it_expires,
     usage_is_summed_by_session_prompt_and_organisation,
+    what_belongs_to_no_prompt_and_what_subagents_took_is_told_apart,
+    a_request_is_of_the_prompt_that_ran_when_it_was_made,
+    a_pull_request_is_known_once_and_changes,
     a_request_is_done_once_and_answered_again,
     a_request_whose_doer_died_is_begun_again,
     sessions_are_found_by_what_their_title_says,
@@ -59,6 +65,7 @@ fn usage(world: &World, session: Id<Session>, prompt: Option<&str>) -> UsageReco
         organisation: world.organisation,
         session,
         prompt: prompt.map(str::to_owned),
+        by_subagent: false,
         provider: "anthropic".to_owned(),
         model: "a-model".to_owned(),
         tokens: Tokens {
@@ -71,6 +78,7 @@ fn usage(world: &World, session: Id<Session>, prompt: Option<&str>) -> UsageReco
         cost_micros: prompt.map(|_| 250),
         status: 200,
         took_ms: 900,
+        is_complete: true,
         at: world.now(),
     }
 }
@@ -98,6 +106,7 @@ async fn usage_is_summed_by_session_prompt_and_organisation(world: World) {
         tokens: first.tokens,
         cost_micros: 250,
         unpriced: 0,
+        incomplete: 0,
     };
     assert_eq!(one, expected);
     let all = store.session_usage(session).await.unwrap();
@@ -115,6 +124,117 @@ async fn usage_is_summed_by_session_prompt_and_organisation(world: World) {
     tx.fenced(fence).await.unwrap().delete().await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(since(world.now()).await, 3);
+}
+
+async fn what_belongs_to_no_prompt_and_what_subagents_took_is_told_apart(world: World) {
+    let session = world.session().await.session;
+    let mut tx = world.store.begin().await.unwrap();
+    let mut cut = usage(&world, session, None);
+    cut.is_complete = false;
+    let mut below = usage(&world, session, Some("p1"));
+    below.by_subagent = true;
+    for record in [&cut, &below, &usage(&world, session, Some("p1"))] {
+        tx.record_usage(record).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    let store = &world.store;
+    let nobodys = store.unattributed_usage(session).await.unwrap();
+    assert_eq!((nobodys.requests, nobodys.incomplete), (1, 1));
+    let prompt = store.prompt_usage(session, "p1").await.unwrap();
+    assert_eq!((prompt.requests, prompt.incomplete), (2, 0));
+    let below = store.subagent_usage(session, "p1").await.unwrap();
+    assert_eq!(below.requests, 1);
+}
+
+async fn a_request_is_of_the_prompt_that_ran_when_it_was_made(world: World) {
+    let fence = world.session().await;
+    let began = world.now();
+    let to = Destination {
+        generation: 3,
+        boot: "b".to_owned(),
+    };
+    let mut tx = world.store.begin().await.unwrap();
+    let mut fenced = tx.fenced(fence).await.unwrap();
+    for (channel, agent_session) in [("web:default", "ses_web"), ("slack:C1", "ses_slack")] {
+        let channel = Channel {
+            name: channel.to_owned(),
+            agent_session: Some(agent_session.to_owned()),
+            body: "{}".to_owned(),
+        };
+        fenced.set_channel(&channel, began).await.unwrap();
+    }
+    for (id, channel, from, until) in [
+        ("p1", "web:default", 0, Some(10)),
+        ("p2", "web:default", 20, None),
+        ("p3", "slack:C1", 5, None),
+    ] {
+        let new = NewPrompt {
+            id: id.to_owned(),
+            channel: channel.to_owned(),
+            mode: Mode::Followup,
+            body: "{}".to_owned(),
+        };
+        fenced.queue_prompt(&new, began).await.unwrap();
+        let at = began + seconds(from);
+        fenced.dispatch_prompt(id, &to, at).await.unwrap();
+        if let Some(until) = until {
+            let at = began + seconds(until);
+            fenced
+                .end_prompt(id, End::Finished, None, at)
+                .await
+                .unwrap();
+        }
+    }
+    tx.commit().await.unwrap();
+    let found = async |generation, conversation: &str, after| {
+        let at = began + seconds(after);
+        let session = fence.session;
+        let found = world.store.prompt_at(session, generation, conversation, at);
+        found.await.unwrap()
+    };
+    for (conversation, after, expected) in [
+        ("ses_web", 0, Some("p1")),
+        ("ses_web", 10, Some("p1")),
+        ("ses_web", 15, None),
+        ("ses_web", 20, Some("p2")),
+        ("ses_slack", 20, Some("p3")),
+        ("ses_slack", 4, None),
+        ("ses_review", 20, None),
+    ] {
+        let prompt = found(3, conversation, after).await;
+        assert_eq!(prompt.as_deref(), expected, "{conversation} after {after}");
+    }
+    assert_eq!(found(2, "ses_web", 20).await, None, "another sandbox");
+}
+
+async fn a_pull_request_is_known_once_and_changes(world: World) {
+    let session = world.session().await.session;
+    let mut pull = PullRecord {
+        session,
+        host: "github.com".to_owned(),
+        repository: "octo/pearl".to_owned(),
+        number: 7,
+        title: "Shine".to_owned(),
+        url: "https://github.com/octo/pearl/pull/7".to_owned(),
+        state: State::Open,
+        branch: "shine".to_owned(),
+        base: "main".to_owned(),
+        created_at: world.now(),
+        seen_at: world.now(),
+    };
+    for (state, is_other) in [
+        (State::Open, true),
+        (State::Open, false),
+        (State::Merged, true),
+    ] {
+        pull.state = state;
+        pull.seen_at = world.now() + seconds(5);
+        let mut tx = world.store.begin().await.unwrap();
+        assert_eq!(tx.put_pull(&pull).await.unwrap(), is_other);
+        tx.commit().await.unwrap();
+    }
+    let kept = world.store.session_pulls(session).await.unwrap();
+    assert_eq!(kept, [pull]);
 }
 
 async fn begin(world: &World, key: &str, request: &str) -> Begun {

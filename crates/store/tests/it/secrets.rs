@@ -78,6 +78,10 @@ async fn secrets_are_listed_and_removed_by_their_organisation_alone(world: World
         Scope::Repository("https://host/a/b".to_owned()),
         Scope::Model("anthropic".to_owned()),
         Scope::Git("host".to_owned()),
+        Scope::UserGit {
+            user: Id::new(&SystemClock),
+            host: "host:8443".to_owned(),
+        },
     ];
     for scope in &scopes {
         put(&world, &new(&world, scope.clone(), "KEY", "one")).await;
@@ -89,7 +93,7 @@ async fn secrets_are_listed_and_removed_by_their_organisation_alone(world: World
     let page = list(None).await;
     assert_eq!(page.len(), 3);
     let rest = list(Some(page[2].id)).await;
-    assert_eq!(rest.len(), 1);
+    assert_eq!(rest.len(), 2);
     for scope in &scopes {
         let found = page.iter().chain(&rest).any(|about| &about.scope == scope);
         assert!(found, "{scope:?}");

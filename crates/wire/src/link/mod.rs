@@ -48,9 +48,9 @@ pub use prompt::{Answer, Attachment, Author, Prompt, Source};
 pub use question::{Choice, Choose, DecidedBy, Outcome, Permission, Question, QuestionItem};
 pub use read::{Unreadable, Wrong, read, read_hub, read_runner, write};
 pub use request::{
-    Action, ActionAnswer, ActionsCall, Asked, Call, EnvVariable, Failed, ReadUpload,
-    RequestEnvVariables, SaveEnvFiles, SaveServiceCommands, SaveSnapshot, SavedSnapshot,
-    Suggestion, UploadPiece, Verified, Verify, patience,
+    Action, ActionAnswer, ActionsCall, Asked, Call, CreatePr, CreatedPr, EnvVariable, Failed,
+    ReadUpload, RequestEnvVariables, SaveEnvFiles, SaveServiceCommands, SaveSnapshot,
+    SavedSnapshot, Suggestion, UploadPiece, Verified, Verify, patience,
 };
 
 use serde::{Deserialize, Serialize};

@@ -49,7 +49,7 @@ pub fn patience(kind: &str) -> Duration {
         Verify::KIND => 120,
         "spawn_child" => 60,
         "terminate_child"
-        | "create_pr"
+        | CreatePr::KIND
         | "update_pr"
         | RequestEnvVariables::KIND
         | SaveServiceCommands::KIND
@@ -187,6 +187,36 @@ pub struct UploadPiece {
 impl Call for ReadUpload {
     const KIND: &'static str = "read_upload";
     type Answer = UploadPiece;
+}
+
+/// A pull request for a branch that its forge has. The hub opens it, with a token that stays outside.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CreatePr {
+    /// Below the workspace; not needed where the session has one repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo: Option<String>,
+    pub branch: String,
+    pub title: String,
+    #[serde(default)]
+    pub body: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CreatedPr {
+    pub number: u64,
+    pub url: String,
+    pub title: String,
+    /// `open`, `closed` or `merged`.
+    pub state: String,
+}
+
+impl Call for CreatePr {
+    const KIND: &'static str = "create_pr";
+    type Answer = CreatedPr;
 }
 
 /// What the organisation lets an agent do outside. Some of it waits for a person's approval.

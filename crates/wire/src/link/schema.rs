@@ -5,9 +5,9 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use super::{
-    ActionAnswer, ActionsCall, Call, HubFrame, MAX_INLINE, MAX_LINK_FRAME, PROTOCOL, ReadUpload,
-    RequestEnvVariables, RunnerFrame, SaveEnvFiles, SaveServiceCommands, SaveSnapshot,
-    SavedSnapshot, UploadPiece, Verified, Verify,
+    ActionAnswer, ActionsCall, Call, CreatePr, CreatedPr, HubFrame, MAX_INLINE, MAX_LINK_FRAME,
+    PROTOCOL, ReadUpload, RequestEnvVariables, RunnerFrame, SaveEnvFiles, SaveServiceCommands,
+    SaveSnapshot, SavedSnapshot, UploadPiece, Verified, Verify,
 };
 
 const CHECKED_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/link-1.json");
@@ -45,6 +45,7 @@ fn shape() -> Value {
         RequestEnvVariables::KIND: [generator.subschema_for::<RequestEnvVariables>(), true],
         SaveServiceCommands::KIND: [generator.subschema_for::<SaveServiceCommands>(), true],
         SaveEnvFiles::KIND: [generator.subschema_for::<SaveEnvFiles>(), true],
+        CreatePr::KIND: [generator.subschema_for::<CreatePr>(), generator.subschema_for::<CreatedPr>()],
         ReadUpload::KIND: [generator.subschema_for::<ReadUpload>(), generator.subschema_for::<UploadPiece>()],
         ActionsCall::KIND: [generator.subschema_for::<ActionsCall>(), generator.subschema_for::<ActionAnswer>()],
     });

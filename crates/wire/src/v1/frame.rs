@@ -82,6 +82,8 @@ pub enum FromClient {
         title: String,
         #[serde(default)]
         body: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base: Option<String>,
     },
     RunAutoStart,
     Revert {

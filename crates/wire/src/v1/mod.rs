@@ -11,10 +11,12 @@ mod machine;
 mod message;
 mod problem;
 mod prompt;
+mod pull;
 mod secret;
 mod session;
 mod snapshot;
 mod tool;
+mod usage;
 
 pub use account::{
     Caller, Login, LoginCode, Member, MemberPut, NewMember, NewOrganisation, NewToken,
@@ -30,6 +32,7 @@ pub use machine::{
 pub use message::{Message, MessagePart};
 pub use problem::Problem;
 pub use prompt::{EditPrompt, NewPrompt, Prompt, PromptMode, PromptStatus};
+pub use pull::{NewPull, Pull, PullState};
 pub use secret::{NewSecret, SecretInfo, SecretScope};
 pub use session::{
     ChangeSession, ClientStatus, Degraded, Fork, NewRepo, NewSession, PhaseInfo, Recover, Session,
@@ -39,6 +42,7 @@ pub use snapshot::{NewSnapshot, Receipt, SnapshotInfo};
 pub use tool::{
     Action, ActionList, ActionOffer, ActionRisk, ActionStatus, Decision, Evidence, Setup,
 };
+pub use usage::{PromptUsage, SessionUsage, Usage};
 
 use serde::{Deserialize, Serialize};
 

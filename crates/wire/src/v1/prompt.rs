@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::PromptUsage;
 use crate::link::Attachment;
 
 /// Something to ask the agent.
@@ -79,6 +80,9 @@ pub struct Prompt {
     pub created_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
+    /// What it took of models so far. Only where one prompt is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<PromptUsage>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,6 +18,9 @@ pub enum SecretScope {
     Model(String),
     /// No session: tokens of git hosts, by host or repository. They never enter a sandbox.
     Git(String),
+    /// No session: a git host's token of whoever sets it, by host, for the sessions that they made. It
+    /// never enters a sandbox.
+    UserGit(String),
     /// One that is newer than the reader.
     Unknown,
 }
@@ -43,6 +46,7 @@ impl<'de> Deserialize<'de> for SecretScope {
             "session" => Self::Session(of),
             "model" => Self::Model(of),
             "git" => Self::Git(of),
+            "user_git" => Self::UserGit(of),
             _ => Self::Unknown,
         })
     }

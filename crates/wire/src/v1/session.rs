@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Receipt;
+use super::{Receipt, SessionUsage};
 
 /// What a user has, whatever happens to the sandboxes under it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,6 +64,9 @@ pub struct Session {
     /// Of its last start.
     #[serde(default)]
     pub phases: Vec<PhaseInfo>,
+    /// What it took of models. Only where one session is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<SessionUsage>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

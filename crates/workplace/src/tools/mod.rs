@@ -4,6 +4,7 @@
 //! session goes to the hub over the link, and its answer comes back across a disconnection; asked
 //! twice with one id it is done once, which the link sees to.
 
+mod create_pull_request;
 mod mcp;
 mod request_env_variables;
 mod save_env_files;
@@ -81,6 +82,7 @@ fn all() -> Vec<Box<dyn Tool>> {
         Box::new(tunnels::Unregister),
         Box::new(save_snapshot::SaveSnapshotTool),
         Box::new(verify::VerifyTool),
+        Box::new(create_pull_request::CreatePullRequestTool),
         Box::new(request_env_variables::RequestEnvVariablesTool),
         Box::new(save_service_commands::SaveServiceCommandsTool),
         Box::new(save_env_files::SaveEnvFilesTool),
@@ -177,7 +179,7 @@ mod tests {
                 .map(|tool| tool.name)
                 .collect()
         };
-        assert_eq!(names(Kind::Coding).len(), 11);
+        assert_eq!(names(Kind::Coding).len(), 12);
         let extra: Vec<&str> = names(Kind::Setup)
             .into_iter()
             .filter(|name| !names(Kind::Coding).contains(name))

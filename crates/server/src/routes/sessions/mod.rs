@@ -43,6 +43,14 @@ async fn now(app: &App, caller: &Caller, id: &str) -> Answer<v1::Session> {
     let mut session = gateway::shown::session(&record, Some(app.site()));
     let phases = app.store().last_phases(record.id).await?;
     session.phases = phases.iter().map(shown::phase).collect();
+    let (total, unattributed) = (
+        app.store().session_usage(record.id).await?,
+        app.store().unattributed_usage(record.id).await?,
+    );
+    session.usage = Some(v1::SessionUsage {
+        total: shown::usage(&total),
+        unattributed: shown::usage(&unattributed),
+    });
     Ok(session)
 }
 

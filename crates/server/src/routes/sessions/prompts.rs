@@ -68,7 +68,16 @@ async fn get(
     let session = app.session(&caller, &id).await?.id;
     let found = app.store().find_prompt(session, &prompt).await?;
     let found = found.ok_or_else(|| Problem::not_found("prompt"))?;
-    Ok(Json(shown::prompt(&found)?))
+    let mut shown = shown::prompt(&found)?;
+    let (total, subagents) = (
+        app.store().prompt_usage(session, &found.id).await?,
+        app.store().subagent_usage(session, &found.id).await?,
+    );
+    shown.usage = Some(v1::PromptUsage {
+        total: shown::usage(&total),
+        subagents: shown::usage(&subagents),
+    });
+    Ok(Json(shown))
 }
 
 /// Puts another text in the place of one that still waits.
