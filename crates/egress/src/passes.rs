@@ -140,8 +140,7 @@ pub fn write(directory: &Path, passes: &[Pass]) -> std::io::Result<()> {
     let directory = openat(CWD, directory, flags, Mode::empty())?;
     // Left by one that was killed here.
     let _ = unlinkat(&directory, NEW, AtFlags::empty());
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(openat(&directory, NEW, flags, Mode::from_raw_mode(0o600))?);
     file.write_all(&serde_json::to_vec(passes)?)?;
     // The proxy is nobody, and may read it by the directory that it was handed.

@@ -30,6 +30,7 @@
 
 pub mod accounts;
 pub mod audit;
+mod blocked;
 pub mod channels;
 mod columns;
 mod connection;

@@ -27,6 +27,7 @@ const ALL: &[Migration] = migrations! {
     2 "0002_log",
     3 "0003_jobs",
     4 "0004_doors",
+    5 "0005_egress",
 };
 
 /// The schema that this program writes.

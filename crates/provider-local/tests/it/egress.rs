@@ -301,7 +301,10 @@ async fn what_was_refused_is_told_and_can_be_let_through_while_the_sandbox_runs(
     assert!(answer.contains("reason=metadata"), "{answer}");
     // It is the sandbox's, whoever keeps it: in memory and through another proxy.
     local.pause(id).await.expect("it pauses");
-    local.let_out(id, &passes).await.expect("while it is paused");
+    local
+        .let_out(id, &passes)
+        .await
+        .expect("while it is paused");
     local.resume(id).await.expect("it goes on");
     let first = proxies(&home)[0];
     kill(first);

@@ -19,7 +19,8 @@ impl Fake {
     /// What a sandbox may reach beyond what it was made with.
     pub fn passes(&self, id: SandboxId) -> Vec<Pass> {
         let ways = self.inner.ways_out.lock().expect("no holder panics");
-        ways.get(&id).map_or_else(Vec::new, |way| way.passes.clone())
+        ways.get(&id)
+            .map_or_else(Vec::new, |way| way.passes.clone())
     }
 
     pub(super) async fn set_passes(

@@ -53,6 +53,7 @@ fn good_body(path: &str) -> Value {
         "open" => json!({ "target": "editor" }),
         "shares" => json!({ "port": 3000, "expires_in_ms": 1000 }),
         "env" => json!({ "values": {} }),
+        "egress" => json!({ "host": "pearl.example", "allow": "once" }),
         "orgs" | "tokens" => json!({ "name": "x" }),
         "secrets" => json!({ "name": "x", "scope": "organisation", "value": "x" }),
         _ => json!({}),

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 /// A server that listens, and what it is made of.
 pub(crate) struct World {
     pub(crate) store: Store,
+    pub(crate) fake: Fake,
     pub(crate) address: std::net::SocketAddr,
     pub(crate) directory: Utf8TempDir,
     _tasks: JoinSet<()>,
@@ -82,7 +83,8 @@ impl World {
         let store = Store::open(&config).await.unwrap();
         let clock = Arc::new(SystemClock);
         let vault = Arc::new(Vault::open(directory.path(), clock.now()).unwrap());
-        let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(Fake::builder().build())];
+        let fake = Fake::builder().build();
+        let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(fake.clone())];
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let at = listener.local_addr().unwrap();
         let address = Address {
@@ -132,6 +134,7 @@ impl World {
         tasks.spawn(async move { front.serve(listener, CancellationToken::new()).await });
         Self {
             store,
+            fake,
             address: at,
             directory,
             _tasks: tasks,

@@ -5,6 +5,7 @@
 //! are text here: a client only hands them back.
 
 mod account;
+mod egress;
 mod event;
 mod frame;
 mod machine;
@@ -17,6 +18,9 @@ mod snapshot;
 
 pub use account::{
     Caller, Login, LoginCode, NewOrganisation, NewToken, Organisation, Role, Token, TokenMade, User,
+};
+pub use egress::{
+    Allow, AllowEgress, AllowedEgress, Egress, EgressBlocked, EgressPass, EgressPolicy, NewEgress,
 };
 pub use event::{Event, EventPart, Opened};
 pub use frame::{FromClient, Init, Presence, Runtime, Watcher, numbered};

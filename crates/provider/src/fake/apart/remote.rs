@@ -13,7 +13,8 @@ use super::streams::{receive_files, receive_output, send_files, send_input};
 use crate::fake::{Run, Victim};
 use crate::{
     Alive, Capabilities, Door, EXEC_QUEUE, Endpoints, Ensured, Exec, ExecSpec, FileStream, Health,
-    Pass, Provider, ProviderError, Receipt, Refusals, Resumed, Sandbox, SandboxId, SandboxSpec, Stream,
+    Pass, Provider, ProviderError, Receipt, Refusals, Resumed, Sandbox, SandboxId, SandboxSpec,
+    Stream,
 };
 
 /// The fake in another process. Keeps no connection between calls, so that the process may be

@@ -4,14 +4,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use model::{Id, Session};
 use serde_json::json;
-use sessions::{New, Spec};
+use sessions::{Machine, New, Spec};
 use store::sessions::{Channel, Type};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::link::{AgentConfig, Boot, GitIdentity, Kind, Repo};
 use wire::v1;
 
-use super::{now, prompts};
+use super::{egress, now, prompts};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Json, MaybeJson};
@@ -130,6 +130,7 @@ async fn read(app: &App, caller: &Caller, new: v1::NewSession) -> Answer<New> {
             .find(|model| model.is_default)
             .map(|model| model.id),
     };
+    let (network, allow) = egress::read(app, caller, new.egress)?;
     let repos = read_repos(new.repos)?;
     let user = match caller.user {
         Some(user) => app.store().find_user(user).await?,
@@ -167,6 +168,11 @@ async fn read(app: &App, caller: &Caller, new: v1::NewSession) -> Answer<New> {
         spec: Spec {
             base: offer.base(&provider),
             boot,
+            machine: Machine {
+                network,
+                allow,
+                ..Machine::default()
+            },
             ..Spec::default()
         },
         provider,

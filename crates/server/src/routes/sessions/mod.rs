@@ -1,4 +1,5 @@
 mod create;
+mod egress;
 mod env;
 mod inside;
 mod lifecycle;
@@ -20,6 +21,7 @@ use crate::shown;
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .merge(create::routes())
+        .merge(egress::routes())
         .merge(env::routes())
         .merge(inside::routes())
         .merge(lifecycle::routes())
