@@ -100,6 +100,7 @@ const RULES: &[(&str, May)] = &[
         "nacre-server",
         May::Use(&[
             "nacre-doors",
+            "nacre-egress",
             "nacre-gateway",
             "nacre-model",
             "nacre-provider",

@@ -6,6 +6,7 @@
     reason = "this program talks to a person at a terminal"
 )]
 
+mod attacks;
 mod command;
 mod directions;
 mod drivers;

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::command::{command, output_of, run, run_command};
 use crate::report::{End, Report};
-use crate::{directions, drivers, long_files, opencode, property, setup, web};
+use crate::{attacks, directions, drivers, long_files, opencode, property, setup, web};
 
 /// Fetching the advisory database is given up after this long: some machines reach a package
 /// mirror and nothing else, and drop what they refuse.
@@ -62,6 +62,7 @@ fn check(report: &mut Report) {
     report.step("format", || ran("cargo fmt --all --check"));
     report.step("spelling", || ran("typos"));
     report.step("directions", directions::check);
+    report.step("attacks", attacks::check);
     report.step("long files", long_files::check);
     report.step("unused dependencies", || ran("cargo-machete"));
     report.step("licences and sources", || {

@@ -7,7 +7,8 @@
 //! sandbox                         │ host
 //!   127.0.0.1:3128 ───┐           │
 //!   /run/nacre/egress ┴── fds ────┼──► nacre-egress ──► target ─► policy ─► resolve, class, dial
-//!                                 │         └── egress.log
+//!                                 │         └── egress.log          ▲
+//!                                 │                         passes ─┘ written by nacre
 //! ```
 //!
 //! [`target`], [`policy`], [`address`] and [`mod@write`] are pure. nacre itself uses them to check rules
@@ -18,10 +19,12 @@ mod carry;
 mod defaults;
 mod dial;
 pub mod log;
+pub mod passes;
 pub mod policy;
 mod proxy;
 mod reason;
 mod server;
+mod tail;
 pub mod target;
 mod upstream;
 pub mod write;
@@ -31,4 +34,5 @@ pub use dial::Lookup;
 pub use proxy::{Limits, Proxy};
 pub use reason::{Reason, TargetError};
 pub use server::serve;
+pub use tail::refused_since;
 pub use upstream::{Upstream, UpstreamError};

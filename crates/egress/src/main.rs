@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use model::SystemClock;
 use nacre_egress::log::Log;
+use nacre_egress::passes::Passes;
 use nacre_egress::policy::{Policy, RuleError};
 use nacre_egress::{Limits, Lookup, Proxy, serve};
 use rustix::fs::{Mode, OFlags, open};
@@ -48,10 +49,11 @@ fn run() -> io::Result<()> {
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
         Mode::empty(),
     )?;
+    let passes = open_passes(order.passes.as_deref())?;
     let (uid, gid) = (Uid::from_raw(order.user), Gid::from_raw(order.user));
     rustix::fs::fchown(&directory, Some(uid), Some(gid))?;
     step_down(uid, gid)?;
-    let proxy = prepare(&order, directory)?;
+    let proxy = prepare(&order, directory, passes)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(RESOLVERS)
@@ -72,7 +74,20 @@ fn run() -> io::Result<()> {
     })
 }
 
-fn prepare(order: &EgressOrder, log: OwnedFd) -> io::Result<Proxy> {
+/// A sandbox of an earlier nacre has no place for them.
+fn open_passes(directory: Option<&str>) -> io::Result<Option<OwnedFd>> {
+    let Some(directory) = directory else {
+        return Ok(None);
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match open(directory, flags, Mode::empty()) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn prepare(order: &EgressOrder, log: OwnedFd, passes: Option<OwnedFd>) -> io::Result<Proxy> {
     let parsed = || -> Result<Policy, RuleError> {
         Ok(Policy::new(
             order
@@ -95,6 +110,10 @@ fn prepare(order: &EgressOrder, log: OwnedFd) -> io::Result<Proxy> {
         .map_err(io::Error::other)?;
     Ok(Proxy {
         policy: parsed().map_err(io::Error::other)?,
+        passes: match passes {
+            Some(passes) => Passes::in_directory(passes, Arc::new(SystemClock)),
+            None => Passes::none(Arc::new(SystemClock)),
+        },
         upstream,
         lookup: Lookup::of_the_host(),
         log: Arc::new(Log::in_directory(log, Arc::new(SystemClock))?),

@@ -155,6 +155,10 @@ impl Policy {
 }
 
 impl Rule {
+    pub(crate) fn admits(&self, target: &Target) -> bool {
+        self.hosts.contain(&target.host) && self.opens(target.port)
+    }
+
     fn opens(&self, port: u16) -> bool {
         match self.port {
             Some(only) => only == port,

@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout};
 use crate::carry::{self, Exchanged, Side};
 use crate::dial::{DialError, Lookup, dial, dial_upstream};
 use crate::log::{Carried, Decision, Log, Verdict};
+use crate::passes::{Open as Opened, Passes};
 use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::target::{Host, Target};
@@ -55,6 +56,8 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Proxy {
     pub policy: Policy,
+    /// What was let through since.
+    pub passes: Passes,
     pub upstream: Option<Upstream>,
     pub lookup: Lookup,
     pub log: Arc<Log>,
@@ -213,11 +216,12 @@ impl Proxy {
         };
         decision.host = target.host.to_string();
         decision.port = target.port;
-        if let Err(reason) = self.policy.admits(&target) {
-            return self.stop(client, decision, reason.into()).await;
-        }
+        let ends = match self.admitted(&target) {
+            Ok(ends) => ends,
+            Err(reason) => return self.stop(client, decision, reason.into()).await,
+        };
         let Some(path) = path else {
-            return self.tunnel(client, &target, decision, begun).await;
+            return self.tunnel(client, &target, decision, begun, ends).await;
         };
         let mut reused = open
             .take()
@@ -233,7 +237,7 @@ impl Proxy {
             };
             decision.address = server.side.peer.clone();
             let number = self.log.decided(Verdict::Allowed, decision.clone());
-            let exchanged = carry::exchange(
+            let exchanging = carry::exchange(
                 client,
                 &mut server.side,
                 carry::Order {
@@ -243,8 +247,13 @@ impl Proxy {
                     to_proxy: server.to_proxy.as_deref(),
                     limits: &self.limits,
                 },
-            )
-            .await;
+            );
+            let Some(exchanged) = before(ends, exchanging).await else {
+                decision.reason = Some(OVER.to_owned());
+                let carried = timed(Carried::default(), begun);
+                self.log.closed(number, decision, carried);
+                return Next::End;
+            };
             let (carried, next) = match exchanged {
                 Exchanged::Done {
                     carried,
@@ -286,6 +295,7 @@ impl Proxy {
         target: &Target,
         mut decision: Decision,
         begun: Instant,
+        ends: Option<Instant>,
     ) -> Next {
         let opened = match self.open(target).await {
             Ok(open) if open.to_proxy.is_some() => self.tunnel_through(open, target).await,
@@ -299,11 +309,29 @@ impl Proxy {
         let number = self.log.decided(Verdict::Allowed, decision.clone());
         let established = b"HTTP/1.1 200 Connection established\r\n\r\n";
         let carried = match client.stream.write_all(established).await {
-            Ok(()) => carry::both_ways(client, &mut server.side, self.limits.idle).await,
+            Ok(()) => {
+                let carrying = carry::both_ways(client, &mut server.side, self.limits.idle);
+                before(ends, carrying).await.unwrap_or_else(|| {
+                    decision.reason = Some(OVER.to_owned());
+                    Carried::default()
+                })
+            }
             Err(_) => Carried::default(),
         };
         self.log.closed(number, decision, timed(carried, begun));
         Next::End
+    }
+
+    /// Until when it may last, if it is on the list or was let through.
+    fn admitted(&self, target: &Target) -> Result<Option<Instant>, Reason> {
+        let Err(reason) = self.policy.admits(target) else {
+            return Ok(None);
+        };
+        match self.passes.admit(target) {
+            Some(Opened::Always) => Ok(None),
+            Some(Opened::For(time)) => Ok(Some(Instant::now() + time)),
+            None => Err(reason),
+        }
     }
 
     /// Asks the upstream proxy for a tunnel.
@@ -365,6 +393,17 @@ impl Proxy {
             ..Decision::default()
         };
         self.log.decided(Verdict::Refused, decision);
+    }
+}
+
+/// In the log, of what was let through for a time that is over.
+const OVER: &str = "pass-over";
+
+/// What comes of it, if that is before the end.
+async fn before<T>(ends: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    match ends {
+        Some(ends) => tokio::time::timeout_at(ends, work).await.ok(),
+        None => Some(work.await),
     }
 }
 

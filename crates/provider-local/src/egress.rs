@@ -17,6 +17,11 @@ const MAX_RULES: usize = 1000;
 /// Of the host's certificate authorities; a large bundle has a few hundred kilobytes.
 const MAX_BUNDLE: u64 = 2 << 20;
 
+/// In a sandbox's directory: where the proxy writes what it decided, and where it finds what was let
+/// through since the sandbox was made.
+pub(crate) const LOG: &str = "egress";
+pub(crate) const PASSES: &str = "passes";
+
 /// `[egress]` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressSettings {
@@ -106,12 +111,14 @@ impl EgressSettings {
         })
     }
 
-    pub(crate) fn order(&self, grant: &Grant, log: &Utf8Path, user: u32) -> EgressOrder {
+    /// What the proxy beside a sandbox is told, whose directory this is.
+    pub(crate) fn order(&self, grant: &Grant, directory: &Utf8Path, user: u32) -> EgressOrder {
         EgressOrder {
             allow: grant.allow.clone(),
             private: grant.private.clone(),
             upstream: self.upstream.as_ref().map(|u| u.expose().to_owned()),
-            log: log.to_string(),
+            log: directory.join(LOG).into_string(),
+            passes: Some(directory.join(PASSES).into_string()),
             user,
         }
     }

@@ -102,7 +102,7 @@ impl Local {
                     "sandbox {id} has no proxy: it was made without `--net proxy`"
                 )));
             }
-            let directory = engine.home.sandbox(id).join(crate::operation::EGRESS_LOG);
+            let directory = engine.home.sandbox(id).join(crate::egress::LOG);
             ::egress::log::read(directory.as_std_path()).doing("reading the proxy's log")
         })
         .await

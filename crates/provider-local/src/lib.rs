@@ -44,6 +44,7 @@ mod trash;
 mod tree;
 mod usage;
 mod verify;
+mod way_out;
 
 pub use crate::egress::EgressSettings;
 pub use ::egress::log::{Record as EgressRecord, Verdict as EgressVerdict};

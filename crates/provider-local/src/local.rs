@@ -7,8 +7,8 @@ use camino::Utf8PathBuf;
 use model::{ByteCount, Redactor, SnapshotId, SystemClock, Timestamp};
 use provider::{
     Alive, Capabilities, Capability, Door, Endpoints, Ensured, Exec, ExecSpec, Expected,
-    FileStream, Health, Origin, Provider, ProviderError, Receipt, Resumed, Runtime, Sandbox,
-    SandboxId, SandboxSpec, SandboxState, Stream, Strength,
+    FileStream, Health, Origin, Pass, Provider, ProviderError, Receipt, Refusals, Resumed, Runtime,
+    Sandbox, SandboxId, SandboxSpec, SandboxState, Stream, Strength,
 };
 use tokio::net::TcpStream;
 use tokio_util::task::TaskTracker;
@@ -423,6 +423,18 @@ impl Provider for Local {
 
     async fn edge(&self, id: SandboxId) -> Result<Option<provider::Edge>, ProviderError> {
         Local::edge(self, id)
+    }
+
+    async fn let_out(&self, id: SandboxId, passes: &[Pass]) -> Result<(), ProviderError> {
+        self.set_passes(id, passes).await
+    }
+
+    async fn refusals(
+        &self,
+        id: SandboxId,
+        since: Option<&str>,
+    ) -> Result<Refusals, ProviderError> {
+        self.refused_since(id, since).await
     }
 
     async fn tend(&self) -> Result<(), ProviderError> {

@@ -166,3 +166,48 @@ pub(crate) fn host_boot() -> String {
         .trim()
         .to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{Id, SystemClock};
+
+    use super::*;
+
+    #[test]
+    fn a_number_that_another_process_has_by_now_is_not_taken_for_the_sandbox() {
+        let place = camino_tempfile::tempdir().unwrap();
+        let home = Home::open(place.path()).unwrap();
+        let id: SandboxId = Id::new(&SystemClock);
+        fs_err::create_dir_all(home.sandbox(id)).unwrap();
+        let stat = fs_err::read_to_string("/proc/self/stat").unwrap();
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        let started: u64 = fields.split_whitespace().nth(19).unwrap().parse().unwrap();
+        let ours = Running {
+            keeper: 1,
+            pid: rustix::process::getpid().as_raw_pid(),
+            started,
+            host_boot: host_boot(),
+        };
+        let is_alive = |running: &Running| {
+            let json = serde_json::to_string(running).unwrap();
+            fs_err::write(home.sandbox(id).join("keeper.json"), json).unwrap();
+            process(&home, id).is_some()
+        };
+        assert!(is_alive(&ours));
+        let earlier = Running {
+            started: started - 1,
+            ..ours.clone()
+        };
+        assert!(!is_alive(&earlier), "a process that began later");
+        let before = Running {
+            host_boot: "another start of the machine".to_owned(),
+            ..ours.clone()
+        };
+        assert!(!is_alive(&before), "a process of another start");
+        let nobody = Running {
+            pid: i32::MAX,
+            ..ours
+        };
+        assert!(!is_alive(&nobody));
+    }
+}

@@ -55,6 +55,7 @@ pub(crate) fn capabilities(runtime: Runtime, layout: &Layout, disk: Strength) ->
             Capability::Exec,
             Capability::Dial,
             Capability::Serve,
+            Capability::Egress,
         ],
         max_lifetime: None,
         survives_resume: Survives::DiskAndMemory,

@@ -17,6 +17,8 @@ pub enum Capability {
     Dial,
     Serve,
     NestedContainers,
+    /// A way out whose list changes while the sandbox runs, and which says what it refused.
+    Egress,
 }
 
 impl fmt::Display for Capability {
@@ -32,6 +34,7 @@ impl fmt::Display for Capability {
             Self::Dial => "dial",
             Self::Serve => "serve",
             Self::NestedContainers => "nested containers",
+            Self::Egress => "a list of hosts that changes",
         })
     }
 }

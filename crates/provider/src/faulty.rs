@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
 use crate::{
-    Alive, Capabilities, Door, Edge, Endpoints, Ensured, Exec, ExecSpec, FileStream, Health,
-    Provider, ProviderError, Receipt, Resumed, Sandbox, SandboxId, SandboxSpec, Stream,
+    Alive, Capabilities, Door, Edge, Endpoints, Ensured, Exec, ExecSpec, FileStream, Health, Pass,
+    Provider, ProviderError, Receipt, Refusals, Resumed, Sandbox, SandboxId, SandboxSpec, Stream,
 };
 
 /// What becomes of one call.
@@ -201,6 +201,19 @@ impl Provider for Faulty {
 
     async fn edge(&self, id: SandboxId) -> Result<Option<Edge>, ProviderError> {
         self.around("edge", self.inner.edge(id)).await
+    }
+
+    async fn let_out(&self, id: SandboxId, passes: &[Pass]) -> Result<(), ProviderError> {
+        self.around("let_out", self.inner.let_out(id, passes)).await
+    }
+
+    async fn refusals(
+        &self,
+        id: SandboxId,
+        since: Option<&str>,
+    ) -> Result<Refusals, ProviderError> {
+        self.around("refusals", self.inner.refusals(id, since))
+            .await
     }
 
     async fn tend(&self) -> Result<(), ProviderError> {

@@ -18,6 +18,7 @@ mod files;
 #[cfg(feature = "probe")]
 pub mod probe;
 mod spec;
+mod way_out;
 
 use std::fmt;
 
@@ -33,6 +34,7 @@ pub use spec::{
     Alive, Edge, Endpoints, Ensured, Expected, Forward, Health, Kept, LinkBy, Network, Origin,
     Receipt, Resumed, Runtime, Sandbox, SandboxSpec, SandboxState, Workplace,
 };
+pub use way_out::{Blocked, Pass, Refusals};
 
 pub type SandboxId = Id<model::Sandbox>;
 
@@ -128,6 +130,21 @@ pub trait Provider: Send + Sync + fmt::Debug {
     /// What lets in at the edge ports of a sandbox, if it has a workplace.
     async fn edge(&self, _id: SandboxId) -> Result<Option<Edge>, ProviderError> {
         Ok(None)
+    }
+
+    /// What a sandbox with [`Network::Proxy`] may reach beyond what it was made with: all of it, in
+    /// the place of what was said before. It may be paused; it holds from the next connection on.
+    async fn let_out(&self, _id: SandboxId, _passes: &[Pass]) -> Result<(), ProviderError> {
+        Err(ProviderError::Unsupported(Capability::Egress))
+    }
+
+    /// What its way out refused since the mark of an earlier look.
+    async fn refusals(
+        &self,
+        _id: SandboxId,
+        _since: Option<&str>,
+    ) -> Result<Refusals, ProviderError> {
+        Err(ProviderError::Unsupported(Capability::Egress))
     }
 
     /// Starts again what keeps its sandboxes and was killed. Asked now and then by whoever runs

@@ -1,10 +1,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use model::session::{
     ClientStatus, Fault, PauseReason, Place, Refused, Rest, StopReason, SuspendReason,
 };
 use model::{Id, Origin, Session, SnapshotId};
+use provider::Pass;
 use store::NewEvent;
 use store::audit::Line;
 use store::prompts::{NewPrompt, Prompt};
@@ -16,6 +18,9 @@ use wire::link::{Answer, FromHub};
 use crate::hub::{Command, Reply};
 use crate::lease::Lease;
 use crate::{Ask, Watch};
+
+/// For a provider to agree that something is let through.
+const AGREEING: Duration = Duration::from_secs(5);
 
 /// A live session. Clones lead to the same hub, which ends when it is told to or loses its term.
 #[derive(Debug, Clone)]
@@ -275,6 +280,22 @@ impl Handle {
     pub async fn announce(&self, frame: &serde_json::Value) -> Result<(), HubError> {
         let event = NewEvent::from_json(frame.to_string())?;
         self.ask(|reply| Command::Announce(event, reply)).await
+    }
+
+    /// Lets its sandboxes reach something: with an end the one that serves, until then, and without
+    /// one all that follow. `frame` is put into the log. Answered whether the sandbox has it: if
+    /// not, it will.
+    pub async fn let_out(&self, pass: Pass, frame: &serde_json::Value) -> Result<bool, HubError> {
+        let event = NewEvent::from_json(frame.to_string())?;
+        let granted = self
+            .ask(|reply| Command::LetOut(pass, event, reply))
+            .await?;
+        let Some((mut agreed, number)) = granted.agreed else {
+            return Ok(false);
+        };
+        let agreeing = agreed.wait_for(|agreed| *agreed >= number);
+        let agreed = tokio::time::timeout(AGREEING, agreeing).await;
+        Ok(matches!(agreed, Ok(Ok(_))))
     }
 
     /// Gives it another title, and says so.

@@ -96,7 +96,7 @@ impl Sessions {
             r#type: parent.r#type,
             channel: parent.channel,
             provider: parent.provider,
-            spec: parent.spec,
+            spec: inherited(&parent.spec)?,
             state: state.into(),
             at: shared.clock.now(),
         })
@@ -140,6 +140,14 @@ impl Sessions {
 /// Whether nothing is left to be done for it.
 pub(crate) fn is_over(lifecycle: &Lifecycle) -> bool {
     matches!(&lifecycle.state, State::Stopped(stopped) if stopped.ending.is_empty())
+}
+
+/// What was let through for a time was let through for the parent.
+fn inherited(spec: &str) -> Result<String, HubError> {
+    let mut spec: Spec =
+        serde_json::from_str(spec).map_err(|error| HubError::BadSpec(error.to_string()))?;
+    spec.machine.passes.clear();
+    Ok(write(&spec))
 }
 
 fn write(spec: &Spec) -> String {

@@ -34,6 +34,8 @@ pub struct Settings {
     pub paused: Duration,
     /// A hub that nobody needs goes after so long; whoever comes then makes another.
     pub linger: Duration,
+    /// Between two looks at what a sandbox was refused.
+    pub look_out: Duration,
     /// Commands that wait for one hub.
     pub inbox: usize,
     /// Events that a subscriber may be behind before it has to read the log again.
@@ -67,6 +69,7 @@ impl Settings {
             idle_in_chats: Duration::from_mins(30),
             paused: Duration::from_hours(3),
             linger: Duration::from_mins(1),
+            look_out: Duration::from_secs(1),
             inbox: 64,
             behind: 256,
         }

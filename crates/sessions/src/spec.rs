@@ -1,5 +1,5 @@
-use model::{ByteCount, Candidates, Origin, SnapshotId};
-use provider::{Capability, Forward, LinkBy, Network, Provider};
+use model::{ByteCount, Candidates, Origin, SnapshotId, Timestamp};
+use provider::{Capability, Forward, LinkBy, Network, Pass, Provider};
 use serde::{Deserialize, Serialize};
 use wire::link::{Attachment, Author, Boot};
 
@@ -34,6 +34,9 @@ pub struct Machine {
     /// What they may reach beyond what every sandbox may.
     #[serde(default)]
     pub allow: Vec<String>,
+    /// What the one that serves may reach for a time. Forks have none of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passes: Vec<Pass>,
     /// Ports on their loopback that lead to addresses of the host.
     #[serde(default)]
     pub forwards: Vec<Forward>,
@@ -53,9 +56,23 @@ impl Default for Machine {
             cpu_millis: 2000,
             network: Network::Proxy,
             allow: Vec::new(),
+            passes: Vec::new(),
             forwards: Vec::new(),
             lifetime: None,
         }
+    }
+}
+
+impl Machine {
+    /// All that a sandbox of it may reach beyond what every one may, as of now.
+    pub(crate) fn all_passes(&self, now: Timestamp) -> Vec<Pass> {
+        let always = self.allow.iter().map(|rule| Pass {
+            rule: rule.clone(),
+            until: None,
+        });
+        let is_left = |pass: &&Pass| pass.until.is_some_and(|until| until > now);
+        let some_time = self.passes.iter().filter(is_left).cloned();
+        always.chain(some_time).collect()
     }
 }
 

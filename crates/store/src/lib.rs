@@ -31,6 +31,7 @@
 pub mod accounts;
 pub mod actions;
 pub mod audit;
+mod blocked;
 pub mod channels;
 mod columns;
 mod connection;

@@ -29,6 +29,7 @@ const ALL: &[Migration] = migrations! {
     4 "0004_doors",
     5 "0005_tools",
     6 "0006_turns",
+    7 "0007_egress",
 };
 
 /// The schema that this program writes.

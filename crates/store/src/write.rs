@@ -30,6 +30,7 @@ enum Change {
     State(Box<StateColumns>),
     Touch,
     Title(String),
+    Spec(String),
     Archived(Option<Timestamp>),
     SkipFrames(Frame),
     Edit(String, String),
@@ -109,6 +110,12 @@ impl Write {
     #[must_use]
     pub fn title(self, title: impl Into<String>) -> Self {
         self.with(Change::Title(title.into()))
+    }
+
+    /// What it was asked to be, from now on.
+    #[must_use]
+    pub fn spec(self, spec: impl Into<String>) -> Self {
+        self.with(Change::Spec(spec.into()))
     }
 
     /// Hides it from listings.
@@ -239,6 +246,7 @@ impl Write {
                 Change::State(state) => session.set_state(state).await?,
                 Change::Touch => session.touch(at).await?,
                 Change::Title(title) => session.set_title(title).await?,
+                Change::Spec(spec) => session.set_spec(spec).await?,
                 Change::Archived(at) => session.set_archived(*at).await?,
                 Change::SkipFrames(upto) => session.skip_frames(upto, at).await?,
                 Change::Edit(id, body) => session.edit_prompt(id, body).await?,

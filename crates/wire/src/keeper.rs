@@ -93,6 +93,9 @@ pub struct EgressOrder {
     pub upstream: Option<String>,
     /// The directory for its log, which becomes its own.
     pub log: String,
+    /// The directory in which it finds what was let through since, which stays root's.
+    #[serde(default)]
+    pub passes: Option<String>,
     /// The host id that it runs as.
     pub user: u32,
 }
@@ -104,6 +107,7 @@ impl std::fmt::Debug for EgressOrder {
             .field("private", &self.private)
             .field("upstream", &self.upstream.as_ref().map(|_| "***"))
             .field("log", &self.log)
+            .field("passes", &self.passes)
             .field("user", &self.user)
             .finish()
     }

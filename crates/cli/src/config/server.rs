@@ -1,8 +1,11 @@
 //! `[server]`, `[preview]`, `[sessions]`: what `nacre up` and `nacre serve` are told.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use model::{Id, Organisation};
 use serde::{Deserialize, Serialize};
+use wire::v1::EgressPolicy;
 
 use super::{Setting, Span, bad_setting};
 use crate::error::CommandError;
@@ -51,6 +54,12 @@ pub(crate) struct SessionsSection {
     pub(crate) idle_in_chats: Span,
     /// Memory of a paused session is given up for its disk after so long.
     pub(crate) paused: Span,
+    /// What sessions reach that say nothing of it: `proxy`, `none` or `open`.
+    pub(crate) egress: EgressPolicy,
+    /// On the list of every session under `proxy`, beyond `egress.allow`.
+    pub(crate) egress_allow: Vec<String>,
+    /// The same as `egress` for one organisation, by its id.
+    pub(crate) egress_of: BTreeMap<String, EgressPolicy>,
 }
 
 impl ServerSection {
@@ -79,6 +88,9 @@ impl SessionsSection {
             idle: Span(usual.idle),
             idle_in_chats: Span(usual.idle_in_chats),
             paused: Span(usual.paused),
+            egress: EgressPolicy::Proxy,
+            egress_allow: Vec::new(),
+            egress_of: BTreeMap::new(),
         }
     }
 }
@@ -121,6 +133,19 @@ impl Server {
             if span.0.is_zero() {
                 return Err(bad(key, "0s would pause every session at once"));
             }
+        }
+        for rule in &sessions.egress_allow {
+            if let Err(error) = rule.parse::<egress::policy::Rule>() {
+                return Err(bad("sessions.egress_allow", &error.to_string()));
+            }
+        }
+        if let Some(organisation) = sessions
+            .egress_of
+            .keys()
+            .find(|id| id.parse::<Id<Organisation>>().is_err())
+        {
+            let what = format!("`{organisation}` is not the id of an organisation: see `/v1/orgs`");
+            return Err(bad("sessions.egress_of", &what));
         }
         Ok(Self {
             listen,

@@ -94,6 +94,9 @@ fn the_settings_are_shown_with_where_they_are_from() {
     server.hosts               []                       default
     server.listen              127.0.0.1:7070           default
     server.url                 -                        default
+    sessions.egress            proxy                    default
+    sessions.egress_allow      []                       default
+    sessions.egress_of         {}                       default
     sessions.idle              15m                      default
     sessions.idle_in_chats     30m                      default
     sessions.paused            3h                       default

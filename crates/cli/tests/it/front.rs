@@ -24,13 +24,20 @@ const PATIENCE: Duration = Duration::from_mins(3);
 /// A home of its own, with the base in it: a server takes up every sandbox of its home.
 pub(crate) struct Front {
     // Gone before its home is.
-    server: Option<Running>,
+    pub(crate) server: Option<Running>,
     pub(crate) world: World,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Front {
     pub(crate) async fn up() -> Option<Self> {
+        let mut front = Self::with_base()?;
+        front.start().await;
+        Some(front)
+    }
+
+    /// All but the server.
+    pub(crate) fn with_base() -> Option<Self> {
         let based = Based::slim()?;
         let world = World::new();
         let file = world.nacre.home.path().join("base.nacre");
@@ -44,19 +51,28 @@ impl Front {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
-        let mut front = Self {
+        Some(Self {
             world,
             port,
             server: None,
-        };
-        front.start().await;
-        Some(front)
+        })
+    }
+
+    /// What starts the server.
+    pub(crate) fn command(&self) -> Command {
+        let listen = format!("127.0.0.1:{}", self.port);
+        let mut command = self.world.nacre.command(["serve", "--listen", &listen]);
+        command.stdout(Stdio::null());
+        command
     }
 
     pub(crate) async fn start(&mut self) {
-        let listen = format!("127.0.0.1:{}", self.port);
-        let mut command: Command = self.world.nacre.command(["serve", "--listen", &listen]);
-        let server = command.stdout(Stdio::null()).spawn().unwrap();
+        let command = self.command();
+        self.start_by(command).await;
+    }
+
+    pub(crate) async fn start_by(&mut self, mut command: Command) {
+        let server = command.spawn().unwrap();
         self.server = Some(Running(server));
         let up = async {
             while self.get("/readyz", &[]).await.map(|answer| answer.0) != Some(200) {
@@ -81,7 +97,7 @@ impl Front {
     }
 
     /// Status, headers that matter, body; nothing while nobody listens.
-    async fn get(
+    pub(crate) async fn get(
         &self,
         path: &str,
         headers: &[(&str, &str)],
@@ -119,13 +135,13 @@ impl Front {
 }
 
 /// Somebody who watches a session, and what they were told.
-struct Watcher {
+pub(crate) struct Watcher {
     transcript: Transcript,
-    frames: Vec<(u64, String)>,
+    pub(crate) frames: Vec<(u64, String)>,
 }
 
 impl Watcher {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             transcript: Transcript::default(),
             frames: Vec::new(),
@@ -142,7 +158,12 @@ impl Watcher {
     }
 
     /// Until a prompt has ended.
-    async fn until(&mut self, client: &Client, session: &str, prompt: &str) -> PromptStatus {
+    pub(crate) async fn until(
+        &mut self,
+        client: &Client,
+        session: &str,
+        prompt: &str,
+    ) -> PromptStatus {
         let since = self.frames.last().map(|(seq, _)| *seq);
         let mut follow = client.follow(session, since).unwrap();
         let watching = async {
@@ -170,7 +191,7 @@ impl Watcher {
     }
 }
 
-async fn ask(client: &Client, session: &str, id: &str, content: &str) {
+pub(crate) async fn ask(client: &Client, session: &str, id: &str, content: &str) {
     let prompt = NewPrompt {
         id: Some(id.to_owned()),
         content: content.to_owned(),

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
 
+mod attacks;
 mod bad_input;
 mod based;
 mod bench;
 mod browser;
+mod canary;
 mod configuration;
 mod crash;
 mod doctor;
@@ -22,6 +24,7 @@ mod ssh;
 mod story;
 mod tools;
 mod usage;
+mod way_out;
 mod workbench;
 mod workplace;
 mod world;

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::Value;
-use wire::v1::{EnvValues, ExecAnswer, ExecRequest, PortList, ServiceList, Share, ShareMade};
+use wire::v1::{
+    AllowEgress, AllowedEgress, Egress, EnvValues, ExecAnswer, ExecRequest, PortList, ServiceList,
+    Share, ShareMade,
+};
 
 use super::{SESSIONS, V1};
 use crate::call::whole;
@@ -106,6 +109,25 @@ impl Client {
     }
 
     /// A link to one port that lets anybody in, for a while.
+    /// What the session's sandboxes may reach, and what they were refused.
+    pub async fn egress(&self, session: &str) -> Result<Egress, ClientError> {
+        self.call(Method::GET, &[V1, SESSIONS, session, "egress"])
+            .answer()
+            .await
+    }
+
+    /// Lets them reach a host, once or for good.
+    pub async fn allow_egress(
+        &self,
+        session: &str,
+        wanted: &AllowEgress,
+    ) -> Result<AllowedEgress, ClientError> {
+        self.call(Method::POST, &[V1, SESSIONS, session, "egress"])
+            .json(wanted)
+            .answer()
+            .await
+    }
+
     pub async fn share(&self, session: &str, share: &Share) -> Result<ShareMade, ClientError> {
         self.call(Method::POST, &[V1, SESSIONS, session, "shares"])
             .json(share)

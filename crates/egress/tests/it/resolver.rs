@@ -63,6 +63,7 @@ impl Running {
             private: private.iter().map(|p| (*p).to_owned()).collect(),
             upstream: None,
             log: place("log"),
+            passes: None,
             user: 65_533,
         };
         let sockets = EgressSockets {

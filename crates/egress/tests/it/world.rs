@@ -1,11 +1,13 @@
 //! A proxy and a server on loopback, in this process.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use model::SystemClock;
 use nacre_egress::log::Log;
+use nacre_egress::passes::Passes;
 use nacre_egress::policy::Policy;
 use nacre_egress::{Limits, Lookup, Proxy, Upstream, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -26,6 +28,13 @@ pub(crate) struct Setup<'a> {
     pub(crate) private: &'a [&'a str],
     pub(crate) upstream: Option<String>,
     pub(crate) limits: Limits,
+    /// A directory that they are read from.
+    pub(crate) passes: Option<&'a Path>,
+}
+
+fn passes_in(directory: &Path) -> Passes {
+    let directory = std::fs::File::open(directory).expect("it opens");
+    Passes::in_directory(directory.into(), Arc::new(SystemClock))
 }
 
 impl World {
@@ -48,6 +57,9 @@ impl World {
                     .map(|p| p.parse().expect("a place"))
                     .collect(),
             ),
+            passes: setup
+                .passes
+                .map_or_else(|| Passes::none(Arc::new(SystemClock)), passes_in),
             upstream: setup
                 .upstream
                 .map(|text| text.parse::<Upstream>().expect("an upstream")),

@@ -220,7 +220,11 @@ impl Engine {
         if record.egress.is_some() {
             std::fs::DirBuilder::new()
                 .mode(0o700)
-                .create(directory.join(super::EGRESS_LOG))?;
+                .create(directory.join(egress::LOG))?;
+            // Whoever is handed it may read it; nobody gets there by its path.
+            std::fs::DirBuilder::new()
+                .mode(0o755)
+                .create(directory.join(egress::PASSES))?;
         }
         Ok(())
     }

@@ -59,8 +59,6 @@ use crate::record::{Record, State, process};
 use crate::rootfs::host;
 use crate::runtime;
 
-/// In a sandbox's directory, where the proxy writes what it decided.
-pub(crate) const EGRESS_LOG: &str = "egress";
 /// As every command has it that is told nothing else.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The id of a sandbox's range that its proxy runs as: nobody's inside, and no other sandbox's.
@@ -136,11 +134,9 @@ impl Engine {
         let hostname = record.name.clone().unwrap_or_else(|| short(record.id));
         let egress = record.egress.as_ref().map(|grant| Egress {
             program: self.programs.egress.to_string(),
-            order: self.egress.order(
-                grant,
-                &directory.join(EGRESS_LOG),
-                record.first_id + EGRESS_USER,
-            ),
+            order: self
+                .egress
+                .order(grant, &directory, record.first_id + EGRESS_USER),
         });
         let mut env = BTreeMap::new();
         let mut files = Vec::new();

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use nacre_provider_local::{Config, EgressRecord, EgressSettings, EgressVerdict, Local};
-use provider::{ExecSpec, Network, Origin, Provider as _, SandboxId, SandboxSpec};
+use provider::{ExecSpec, Network, Origin, Pass, Provider as _, SandboxId, SandboxSpec};
 
 use crate::home::TestHome;
 
@@ -271,5 +271,64 @@ print('sent', flush=True); time.sleep(600)";
     local.stop(id).await.expect("it stops");
     assert!(begun.elapsed() < Duration::from_secs(5));
     drop(exec);
+    home.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_refused_is_told_and_can_be_let_through_while_the_sandbox_runs() {
+    let home = TestHome::new("egress-passes");
+    let local = open(&home);
+    let server = server();
+    let id = proxied(&local, &[]).await;
+    let looked = local.refusals(id, None).await.expect("nothing yet");
+    assert_eq!(looked.blocked, []);
+    assert!(get(&local, id, server).await.contains("reason=not-listed"));
+    let looked = local.refusals(id, Some(&looked.mark)).await.expect("told");
+    let told: Vec<_> = looked
+        .blocked
+        .iter()
+        .map(|b| (&*b.host, b.port, &*b.reason))
+        .collect();
+    assert_eq!(told, [("127.0.0.1", server.port(), "not-listed")]);
+    let again = local.refusals(id, Some(&looked.mark)).await.expect("told");
+    assert_eq!(again.blocked, [], "told twice");
+    let pass = |rule: String| Pass { rule, until: None };
+    let passes = [pass(server.to_string()), pass("*".to_owned())];
+    local.let_out(id, &passes).await.expect("let out");
+    assert!(get(&local, id, server).await.ends_with("pearl"));
+    // Not even everything is what is private.
+    let answer = ask(&local, id, "CONNECT 169.254.169.254:80 HTTP/1.1").await;
+    assert!(answer.contains("reason=metadata"), "{answer}");
+    // It is the sandbox's, whoever keeps it: in memory and through another proxy.
+    local.pause(id).await.expect("it pauses");
+    local
+        .let_out(id, &passes)
+        .await
+        .expect("while it is paused");
+    local.resume(id).await.expect("it goes on");
+    let first = proxies(&home)[0];
+    kill(first);
+    until("another runs", || {
+        proxies(&home).iter().any(|pid| *pid != first)
+    })
+    .await;
+    assert!(get(&local, id, server).await.ends_with("pearl"));
+    // A fork has what its origin was made with, and no more.
+    let fork = local.fork(id, 1).await.expect("a fork")[0].id;
+    assert!(
+        get(&local, fork, server)
+            .await
+            .contains("reason=not-listed")
+    );
+    let wrong = [pass("https://pearl.example".to_owned())];
+    local.let_out(id, &wrong).await.expect_err("no rule");
+    local.let_out(id, &[]).await.expect("nothing more");
+    assert!(get(&local, id, server).await.contains("reason=not-listed"));
+    // Nobody inside sees where it is written, or writes there.
+    let script = "find / -xdev -name 'passes.json*' 2>/dev/null; ls /run/nacre";
+    let exec = local.exec(id, ExecSpec::new(["sh", "-c", script])).await;
+    let found = exec.expect("it starts").finish().await.expect("it ends");
+    let found = String::from_utf8_lossy(&found.stdout);
+    assert!(!found.contains("passes"), "{found}");
     home.clear().await;
 }

@@ -7,9 +7,9 @@ use model::{Clock as _, Id, SnapshotId, SnapshotKind, SystemClock};
 use super::secrets;
 use super::wait::{eventually, soon};
 use super::world::{Guest, World};
-use crate::{Alive, Capability, Origin, ProviderError, SandboxSpec};
+use crate::{Alive, Capability, Network, Origin, Pass, ProviderError, SandboxSpec};
 
-const ALL: [Capability; 10] = [
+const ALL: [Capability; 11] = [
     Capability::Pause,
     Capability::AutoPause,
     Capability::LiveSnapshot,
@@ -20,6 +20,7 @@ const ALL: [Capability; 10] = [
     Capability::Dial,
     Capability::Serve,
     Capability::NestedContainers,
+    Capability::Egress,
 ];
 
 pub async fn capabilities_are_the_same_each_time_they_are_asked(world: &World<'_>) {
@@ -140,6 +141,21 @@ async fn tried(
             }
             Capability::Dial => vec![("dial", provider.dial(id, 8033).await.map(drop))],
             Capability::Serve => vec![("serve", provider.serve(id, "bell").await.map(drop))],
+            Capability::Egress => {
+                let spec = SandboxSpec {
+                    network: Network::Proxy,
+                    ..world.spec()
+                };
+                let id = world.create(&spec).await.id;
+                let pass = Pass {
+                    rule: "pearl.example:443".to_owned(),
+                    until: Some(SystemClock.now()),
+                };
+                vec![
+                    ("let_out", provider.let_out(id, &[pass]).await),
+                    ("refusals", provider.refusals(id, None).await.map(drop)),
+                ]
+            }
             Capability::AutoPause | Capability::NestedContainers => vec![],
         }
     };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::{ProviderError, SandboxId};
 
 /// Every method that can fail; a test that names another would wait for ever.
-const OPERATIONS: [&str; 22] = [
+const OPERATIONS: [&str; 24] = [
     "ensure",
     "create",
     "terminate",
@@ -30,6 +30,8 @@ const OPERATIONS: [&str; 22] = [
     "snapshot_memory",
     "restore_memory",
     "delete_snapshot",
+    "let_out",
+    "refusals",
 ];
 
 /// One thing the fake was asked.

@@ -17,6 +17,7 @@ mod node;
 mod process;
 mod provider;
 mod tree;
+mod way_out;
 mod workplace;
 
 use std::collections::BTreeMap;
@@ -54,6 +55,7 @@ struct Inner {
     keep: Arc<dyn Keep>,
     faults: Faults,
     runs: Arc<Mutex<Vec<Run>>>,
+    ways_out: Mutex<BTreeMap<SandboxId, way_out::WayOut>>,
     /// Where it was built.
     runtime: Option<tokio::runtime::Handle>,
     /// Held across a whole operation on a sandbox's life: they are few and quick, and so two of
@@ -249,6 +251,7 @@ impl Builder {
                 Capability::Exec,
                 Capability::Dial,
                 Capability::Serve,
+                Capability::Egress,
             ],
             max_lifetime: self.max_lifetime,
             survives_resume: Survives::DiskAndMemory,
@@ -268,6 +271,7 @@ impl Builder {
             keep: self.keep,
             faults: Faults::default(),
             runs: Arc::new(Mutex::new(self.runs)),
+            ways_out: Mutex::default(),
             runtime: tokio::runtime::Handle::try_current().ok(),
             state: tokio::sync::Mutex::new(self.state),
         };

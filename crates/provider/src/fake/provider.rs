@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use super::{Fake, exec, files};
 use crate::{
     Alive, Capabilities, Capability, Door, Edge, Endpoints, Ensured, Exec, ExecSpec, FileStream,
-    Health, Kept, Provider, ProviderError, Receipt, Resumed, Sandbox, SandboxId, SandboxSpec,
-    SandboxState, Stream,
+    Health, Kept, Pass, Provider, ProviderError, Receipt, Refusals, Resumed, Sandbox, SandboxId,
+    SandboxSpec, SandboxState, Stream,
 };
 
 #[async_trait]
@@ -143,6 +143,20 @@ impl Provider for Fake {
             session: workplace.session.clone().unwrap_or_default(),
             secret: model::Secret::new(format!("edge-of-{id}")),
         }))
+    }
+
+    async fn let_out(&self, id: SandboxId, passes: &[Pass]) -> Result<(), ProviderError> {
+        self.inner.faults.begin("let_out", Some(id))?;
+        self.set_passes(id, passes).await
+    }
+
+    async fn refusals(
+        &self,
+        id: SandboxId,
+        since: Option<&str>,
+    ) -> Result<Refusals, ProviderError> {
+        self.inner.faults.begin("refusals", Some(id))?;
+        self.refused_since(id, since).await
     }
 
     async fn serve(&self, id: SandboxId, name: &str) -> Result<Box<dyn Door>, ProviderError> {

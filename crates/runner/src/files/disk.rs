@@ -211,6 +211,8 @@ impl Drop for Temporary<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -236,6 +238,94 @@ mod tests {
             (b"a/../a", directory),
         ] {
             assert!(step_by_step(top, bad, flags).is_err(), "{bad:?}");
+        }
+    }
+
+    /// A directory or a link of a tree that somebody hostile made.
+    #[derive(Debug, Clone)]
+    enum Planted {
+        Directory,
+        Link(String),
+    }
+
+    fn names() -> impl Strategy<Value = String> {
+        prop::sample::select(vec!["a", "b", "c", ".", ".."]).prop_map(str::to_owned)
+    }
+
+    fn paths() -> impl Strategy<Value = String> {
+        prop::collection::vec(names(), 1..5).prop_map(|names| names.join("/"))
+    }
+
+    fn planted() -> impl Strategy<Value = Planted> {
+        let outside = Just("OUTSIDE".to_owned());
+        let target = prop_oneof![paths(), outside, Just("/".to_owned())];
+        prop_oneof![Just(Planted::Directory), target.prop_map(Planted::Link)]
+    }
+
+    /// Everything in a directory, to see whether it changed.
+    fn listing(path: &camino::Utf8Path) -> Vec<String> {
+        let mut names: Vec<String> = fs_err::read_dir(path)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn no_path_through_any_tree_of_links_leads_out(
+            tree in prop::collection::vec((paths(), planted()), 0..8),
+            asked in paths(),
+            is_write in any::<bool>(),
+        ) {
+            let place = camino_tempfile::tempdir().unwrap();
+            let (root, outside) = (place.path().join("root"), place.path().join("outside"));
+            fs_err::create_dir(&root).unwrap();
+            fs_err::create_dir(&outside).unwrap();
+            fs_err::write(outside.join("a"), "secret").unwrap();
+            for (path, planted) in tree {
+                // Planted by the kernel's own rules, inside: what the tree leads out by is links.
+                let path = path.replace("..", "c");
+                let at = root.join(path);
+                let _ = match planted {
+                    Planted::Directory => fs_err::create_dir_all(&at),
+                    Planted::Link(to) => {
+                        let to = to.replace("OUTSIDE", outside.as_str());
+                        let parent = at.parent().unwrap();
+                        let is_inside = parent
+                            .canonicalize_utf8()
+                            .is_ok_and(|real| real.starts_with(root.canonicalize_utf8().unwrap()));
+                        if !is_inside {
+                            continue;
+                        }
+                        fs_err::os::unix::fs::symlink(to, &at)
+                    }
+                };
+            }
+            let before = (listing(place.path()), listing(&outside));
+            let top = fs_err::File::open(&root).unwrap();
+            let asked = asked.as_bytes();
+            let real_root = root.canonicalize_utf8().unwrap();
+            let opened = if is_write {
+                vec![make_beneath(top.as_fd(), asked)]
+            } else {
+                vec![
+                    beneath(top.as_fd(), asked, OFlags::RDONLY),
+                    step_by_step(top.as_fd(), asked, OFlags::RDONLY),
+                ]
+            };
+            for fd in opened.into_iter().flatten() {
+                let at = rustix::fs::readlink(
+                    format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd)),
+                    Vec::new(),
+                );
+                let at = at.unwrap().into_string().unwrap();
+                prop_assert!(camino::Utf8Path::new(&at).starts_with(&real_root), "{at}");
+            }
+            prop_assert_eq!((listing(place.path()), listing(&outside)), before);
         }
     }
 }

@@ -56,6 +56,7 @@ fn good_body(path: &str) -> Value {
         "open" => json!({ "target": "editor" }),
         "shares" => json!({ "port": 3000, "expires_in_ms": 1000 }),
         "env" => json!({ "values": {} }),
+        "egress" => json!({ "host": "pearl.example", "allow": "once" }),
         "orgs" | "tokens" => json!({ "name": "x" }),
         "members" => json!({ "email": "x@example.org", "role": "viewer" }),
         "pulls" => json!({ "title": "x", "branch": "x" }),

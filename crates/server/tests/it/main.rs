@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
 
 mod access;
+mod attacks;
 mod bodies;
 mod description;
+mod egress;
 mod git_tokens;
 mod hostility;
 mod members;

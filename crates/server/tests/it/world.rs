@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 /// A server that listens, and what it is made of.
 pub(crate) struct World {
     pub(crate) store: Store,
+    pub(crate) fake: Fake,
     pub(crate) address: std::net::SocketAddr,
     pub(crate) directory: Utf8TempDir,
     pub(crate) fake: Fake,
@@ -156,6 +157,7 @@ impl World {
             outside,
             front,
             store,
+            fake,
             address: at,
             directory,
             vault,

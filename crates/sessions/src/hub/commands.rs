@@ -95,6 +95,8 @@ impl Hub {
                 };
                 answer(reply, Ok(watch));
             }
+            Command::LetOut(pass, event, reply) => self.let_out(pass, event, reply).await?,
+            Command::Blocked(place, blocked) => self.tell_blocked(place, blocked).await?,
             Command::Died(place) => {
                 if matches!(&self.lifecycle.state, State::Running(running) if running.place == place && running.leaving.is_none())
                 {

@@ -24,8 +24,10 @@ mod line;
 mod moves;
 mod parts;
 mod prompts;
+mod sieve;
 mod talk;
 mod waiting;
+mod way_out;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -36,7 +38,7 @@ use model::session::{
     Event, Fault, Generation, Lifecycle, Place, Refused, Rest, State, StopReason,
 };
 use model::{Id, Organisation, Origin, SnapshotId, Timestamp};
-use provider::Provider;
+use provider::{Blocked, Pass, Provider};
 use store::prompts::{NewPrompt, Prompt};
 use store::snapshots::Snapshot as Receipt;
 use store::transcript::OpenMessage;
@@ -53,8 +55,11 @@ use self::expiry::Expiry;
 use self::idle::Idle;
 use self::line::Line;
 pub use self::parts::OpenParts;
+use self::sieve::Sieve;
 use self::talk::Link;
 use self::waiting::Waiting;
+pub(crate) use self::way_out::Granted;
+use self::way_out::WayOut;
 use crate::lease::Lease;
 use crate::queue::Queue;
 use crate::registry::{Shared, later};
@@ -91,6 +96,10 @@ pub(crate) enum Command {
     Watch(Reply<Watch>),
     /// Memory is to be given up for the disk.
     Store(Reply<()>),
+    /// Something may be reached that was not.
+    LetOut(Pass, NewEvent, Reply<Granted>),
+    /// What that sandbox asked for and did not get.
+    Blocked(Place, Vec<Blocked>),
     /// Somebody saw that this sandbox does not live any more.
     Died(Place),
     /// Its term is over.
@@ -154,6 +163,9 @@ pub(crate) struct Hub {
     /// Moves that came out of what was committed.
     next: VecDeque<Event>,
     link: Option<Link>,
+    way_out: Option<WayOut>,
+    /// There once something was refused.
+    sieve: Option<Sieve>,
     /// A sandbox that is up, and whose agent is waited for.
     booting: Option<Booting>,
     queue: Queue,
@@ -276,6 +288,8 @@ impl Hub {
             asks: Asks::default(),
             next: VecDeque::new(),
             link: None,
+            way_out: None,
+            sieve: None,
             booting: None,
             phase_since: None,
             quiet_since: None,
@@ -387,6 +401,7 @@ impl Hub {
         self.follow_turns();
         self.follow_expiry();
         self.attend();
+        self.follow_way_out();
         talk::flush(&mut self.link, self.fence.term);
         if !self.is_unneeded() {
             self.quiet_since = None;

@@ -10,4 +10,5 @@ mod prompts;
 mod rest;
 mod time;
 mod twice;
+mod way_out;
 mod world;

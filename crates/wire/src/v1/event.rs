@@ -4,7 +4,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Action, ActionStatus, ClientStatus, MessagePart, PromptStatus, Watcher};
+use super::{
+    Action, ActionStatus, Allow, ClientStatus, EgressBlocked, MessagePart, PromptStatus, Watcher,
+};
 use crate::link::{AgentStatus, ErrorFrame, Outcome, Part, Permission, Phase, Question, Reason};
 
 /// A frame other than `init`. It only grows: a type that is not known here is [`Event::Unknown`].
@@ -106,6 +108,18 @@ pub enum Event {
     PreviewUrl {
         #[serde(default)]
         url: Option<String>,
+    },
+    /// The sandbox asked for a host and did not get it.
+    EgressBlocked(EgressBlocked),
+    /// Somebody let it through.
+    EgressAllowed {
+        /// `host` or `host:port`.
+        rule: String,
+        allow: Allow,
+        #[serde(default)]
+        until: Option<String>,
+        /// Who.
+        by: String,
     },
     Error(ErrorFrame),
     #[serde(other)]

@@ -5,6 +5,7 @@
 //! are text here: a client only hands them back.
 
 mod account;
+mod egress;
 mod event;
 mod frame;
 mod machine;
@@ -21,6 +22,9 @@ mod usage;
 pub use account::{
     Caller, Login, LoginCode, Member, MemberPut, NewMember, NewOrganisation, NewToken,
     Organisation, Role, Token, TokenMade, User,
+};
+pub use egress::{
+    Allow, AllowEgress, AllowedEgress, Egress, EgressBlocked, EgressPass, EgressPolicy, NewEgress,
 };
 pub use event::{Event, EventPart, Opened};
 pub use frame::{FromClient, Init, PipeWord, Presence, Runtime, STDERR, STDOUT, Watcher, numbered};

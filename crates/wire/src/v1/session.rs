@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Receipt, SessionUsage};
+use super::{NewEgress, Receipt, SessionUsage};
 
 /// What a user has, whatever happens to the sandboxes under it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -172,6 +172,9 @@ pub struct NewSession {
     /// `web`, `cli`, `api`, `slack`, `discord`, `telegram` or `automation`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
+    /// What its sandboxes may reach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<NewEgress>,
     /// Make its sandbox at once, and not when somebody connects.
     #[serde(default)]
     pub start: bool,

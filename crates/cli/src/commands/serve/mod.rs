@@ -21,6 +21,7 @@ use jobs::Runner;
 use model::{Clock as _, SystemClock};
 use provider::Provider;
 use provider_local::Local;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde_json::json;
 use server::vault::{Resealed, Vault};
 use server::{Address, Front, Outside, OutsideParts, Parts};
@@ -134,6 +135,9 @@ impl Running {
         if let Some(listen) = arguments.listen {
             config.server = config.server.listening_on(listen);
         }
+        // Keys and secrets pass through our memory; where it crashes, nobody is to find them.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)
+            .context("memory cannot be kept out of core files")?;
         let lock = Lock::take(&config.home)?;
         let store = open_store(&config.home).await?;
         let clock = Arc::new(SystemClock);

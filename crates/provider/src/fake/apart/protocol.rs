@@ -23,7 +23,7 @@ use wire::guest;
 use crate::error::chain;
 use crate::fake::Victim;
 use crate::{
-    Capabilities, Capability, ExecSpec, Exit, FileEntry, FileKind, ProviderError, SandboxId,
+    Capabilities, Capability, ExecSpec, Exit, FileEntry, FileKind, Pass, ProviderError, SandboxId,
     SandboxSpec, WindowSize,
 };
 
@@ -73,6 +73,14 @@ pub(super) enum Request {
     },
     /// Fetches a connection that a [`Knock`] told of.
     Accept(Knock),
+    LetOut {
+        id: SandboxId,
+        passes: Vec<Pass>,
+    },
+    Refusals {
+        id: SandboxId,
+        since: Option<String>,
+    },
     Endpoints(SandboxId),
     Alive(Vec<SandboxId>),
     Health,

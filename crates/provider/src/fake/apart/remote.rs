@@ -13,7 +13,8 @@ use super::streams::{receive_files, receive_output, send_files, send_input};
 use crate::fake::{Run, Victim};
 use crate::{
     Alive, Capabilities, Door, EXEC_QUEUE, Endpoints, Ensured, Exec, ExecSpec, FileStream, Health,
-    Provider, ProviderError, Receipt, Resumed, Sandbox, SandboxId, SandboxSpec, Stream,
+    Pass, Provider, ProviderError, Receipt, Refusals, Resumed, Sandbox, SandboxId, SandboxSpec,
+    Stream,
 };
 
 /// The fake in another process. Keeps no connection between calls, so that the process may be
@@ -236,6 +237,20 @@ impl Provider for Remote {
             socket: self.socket.clone(),
             knocks,
         }))
+    }
+
+    async fn let_out(&self, id: SandboxId, passes: &[Pass]) -> Result<(), ProviderError> {
+        let passes = passes.to_vec();
+        self.call("let_out", Request::LetOut { id, passes }).await
+    }
+
+    async fn refusals(
+        &self,
+        id: SandboxId,
+        since: Option<&str>,
+    ) -> Result<Refusals, ProviderError> {
+        let since = since.map(str::to_owned);
+        self.call("refusals", Request::Refusals { id, since }).await
     }
 
     async fn endpoints(&self, id: SandboxId) -> Result<Endpoints, ProviderError> {

@@ -107,6 +107,12 @@ impl Served {
                 };
                 join(stream, inside).await
             }
+            Request::LetOut { id, passes } => {
+                answer(&mut stream, fake.let_out(id, &passes).await).await
+            }
+            Request::Refusals { id, since } => {
+                answer(&mut stream, fake.refusals(id, since.as_deref()).await).await
+            }
             Request::Endpoints(id) => answer(&mut stream, fake.endpoints(id).await).await,
             Request::Alive(ids) => answer(&mut stream, fake.alive(&ids).await).await,
             Request::Health => answer(&mut stream, Ok(fake.health().await)).await,

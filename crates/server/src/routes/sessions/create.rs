@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, StatusCode};
 use model::{Id, Session};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sessions::{New, Spec};
+use sessions::{Machine, New, Spec};
 use store::idempotency::Attempt;
 use store::prompts::NewPrompt;
 use store::sessions::{Channel, NewSession, Type};
@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 use wire::link::{AgentConfig, Boot, GitIdentity, Kind, Repo};
 use wire::v1;
 
-use super::{now, prompts};
+use super::{egress, now, prompts};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Json, MaybeJson};
@@ -184,6 +184,7 @@ async fn read(app: &App, caller: &Caller, new: v1::NewSession) -> Answer<New> {
             .find(|model| model.is_default)
             .map(|model| model.id),
     };
+    let (network, allow) = egress::read(app, caller, new.egress)?;
     let repos = read_repos(new.repos)?;
     let user = match caller.user {
         Some(user) => app.store().find_user(user).await?,
@@ -224,6 +225,11 @@ async fn read(app: &App, caller: &Caller, new: v1::NewSession) -> Answer<New> {
         spec: Spec {
             base: offer.base(&provider),
             boot,
+            machine: Machine {
+                network,
+                allow,
+                ..Machine::default()
+            },
             ..Spec::default()
         },
         provider,

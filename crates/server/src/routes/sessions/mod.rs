@@ -1,5 +1,6 @@
 mod actions;
 mod create;
+mod egress;
 mod env;
 mod evidence;
 mod inside;
@@ -24,6 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .merge(actions::routes())
         .merge(create::routes())
+        .merge(egress::routes())
         .merge(env::routes())
         .merge(evidence::routes())
         .merge(inside::routes())
