@@ -263,6 +263,7 @@ fn standing(screen: &Screen) -> Vec<Span<'static>> {
         ClientStatus::Degraded => ("degraded", palette.fails()),
         ClientStatus::Stopped => ("stopped", Palette::quiet()),
         ClientStatus::Error => ("error", palette.fails()),
+        ClientStatus::Unknown => ("as a newer server says", Palette::quiet()),
     };
     let mut spans = vec![Span::styled(word, style)];
     let is_starting = matches!(

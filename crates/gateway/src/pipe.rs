@@ -79,9 +79,7 @@ impl Gateway {
             _room: room,
             leave: Arc::clone(&visit.leave),
         };
-        Ok(self.upgrade(request, held, move |socket| {
-            carry(socket, stream, silence)
-        }))
+        Ok(self.upgrade(request, held, move |socket| carry(socket, stream, silence)))
     }
 
     /// To a command that the client names in its first frame. It ends with its client.

@@ -137,6 +137,7 @@ pub fn prompt(prompt: &store::prompts::Prompt) -> Option<v1::Prompt> {
         reason: prompt.reason.clone(),
         created_at: prompt.created_at.to_string(),
         ended_at: prompt.ended_at.map(|at| at.to_string()),
+        usage: None,
     })
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use camino::Utf8Path;
 use model::{SignedDuration, Timestamp};
+use store::Store;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -50,26 +51,38 @@ pub(crate) async fn sweep(app: &App) {
     let uploads = &app.parts.uploads;
     let (store, before) = (app.store(), before(app.now(), UNKNOWN));
     let swept = async {
-        let of_uploads = async |name: &str| match name.parse() {
-            Ok(id) => store.has_upload(id).await.map(|is_known| !is_known),
-            Err(_) => Ok(false),
-        };
-        sweep_folder(uploads, before, of_uploads).await?;
-        let of_evidence = async |name: &str| match name.parse() {
-            Ok(id) => store.has_evidence(id).await.map(|is_known| !is_known),
-            Err(_) => Ok(false),
-        };
-        sweep_folder(&evidence::folder(uploads), before, of_evidence).await
+        sweep_folder(store, Kind::Upload, uploads, before).await?;
+        let evidence = evidence::folder(uploads);
+        sweep_folder(store, Kind::Evidence, &evidence, before).await
     };
     if let Err(error) = swept.await {
         tracing::warn!(%error, "files that nobody knows of stay for now");
     }
 }
 
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Upload,
+    Evidence,
+}
+
+impl Kind {
+    /// Whose name is none of ours is not ours to remove.
+    async fn is_unknown(self, store: &Store, name: &str) -> Result<bool, store::Error> {
+        let is_known = match (self, name.parse(), name.parse()) {
+            (Self::Upload, Ok(id), _) => store.has_upload(id).await?,
+            (Self::Evidence, _, Ok(id)) => store.has_evidence(id).await?,
+            _ => return Ok(false),
+        };
+        Ok(!is_known)
+    }
+}
+
 async fn sweep_folder(
+    store: &Store,
+    kind: Kind,
     folder: &Utf8Path,
     before: Timestamp,
-    is_unknown: impl AsyncFn(&str) -> Result<bool, store::Error>,
 ) -> Result<(), SweepError> {
     let mut entries = match fs_err::tokio::read_dir(folder).await {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -84,7 +97,8 @@ async fn sweep_folder(
             .and_then(|at| Timestamp::try_from(at).ok());
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
-        if about.is_file() && written.is_some_and(|at| at < before) && is_unknown(name).await? {
+        let is_old = about.is_file() && written.is_some_and(|at| at < before);
+        if is_old && kind.is_unknown(store, name).await? {
             fs_err::tokio::remove_file(entry.path()).await?;
             tracing::info!(name, "a file that nobody knows of was removed");
         }

@@ -248,7 +248,7 @@ async fn a_planted_secret_is_found_nowhere_but_where_it_belongs() {
         .create_snapshot(&id, &NewSnapshot::default())
         .await
         .unwrap();
-    let snapshot = receipt.snapshot_id.unwrap();
+    let snapshot = receipt.snapshot.unwrap();
     let exported = aside.path().join("export.nacre");
     front
         .world

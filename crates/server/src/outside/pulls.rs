@@ -237,7 +237,7 @@ impl Outside {
         let inside = Inside::new(Arc::clone(provider), place);
         let path = format!("/api/git/status?repo={}", gateway::encode(directory));
         let status = inside.ask(Method::GET, &path, None, LOOK).await;
-        let status = status.map_err(|error| unreachable(&error))?;
+        let status: Value = status.map_err(|error| unreachable(&error))?;
         let branch = status["branch"].as_str().unwrap_or_default().to_owned();
         if !is_branch(&branch) {
             return Err(no(UNKNOWN, "no branch is checked out: make one first"));

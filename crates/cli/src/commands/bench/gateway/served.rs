@@ -40,6 +40,7 @@ pub(crate) async fn serve(arguments: Arguments) -> Result<(), CommandError> {
         sessions: world.sessions.clone(),
         providers: vec![fake],
         clock: Arc::new(model::SystemClock),
+        pulls: None,
         settings: gateway::Settings::usual(),
     });
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -68,6 +69,7 @@ fn caller() -> Caller {
         name: "a bench".to_owned(),
         email: None,
         role: Role::Viewer,
+        audited: None,
     }
 }
 
@@ -80,6 +82,7 @@ async fn let_in(gateway: Gateway, session: Id<Session>, stream: TcpStream) {
                 caller: caller(),
                 since: None,
                 resume: false,
+                leave: gateway::Leave::default(),
             };
             Ok::<_, Infallible>(gateway.socket(&mut request, watched).await)
         }
