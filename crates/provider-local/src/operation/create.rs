@@ -221,10 +221,11 @@ impl Engine {
             std::fs::DirBuilder::new()
                 .mode(0o700)
                 .create(directory.join(egress::LOG))?;
-            // Whoever is handed it may read it; nobody gets there by its path.
-            std::fs::DirBuilder::new()
-                .mode(0o755)
-                .create(directory.join(egress::PASSES))?;
+            let passes = directory.join(egress::PASSES);
+            std::fs::DirBuilder::new().mode(0o700).create(&passes)?;
+            // Whoever is handed it may read it, whatever mask we run with; nobody gets there by its
+            // path.
+            rustix::fs::chmod(passes.as_std_path(), 0o755.into())?;
         }
         Ok(())
     }

@@ -94,7 +94,7 @@ async fn private_addresses_and_what_is_no_host_are_let_through_for_nobody() {
     for (host, status, code) in [
         ("169.254.169.254", 409, "egress-private"),
         ("127.0.0.1", 409, "egress-private"),
-        ("[::ffff:10.0.0.1]", 400, "invalid"),
+        ("[::ffff:10.0.0.1]", 409, "egress-private"),
         ("[fd00:ec2::254]", 409, "egress-private"),
         ("*", 400, "invalid"),
         ("*.example", 400, "invalid"),

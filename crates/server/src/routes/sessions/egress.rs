@@ -97,16 +97,17 @@ async fn allow(
     if let Some(until) = until {
         body["until"] = json!(until);
     }
-    app.audit(&caller, "session.egress", Some(record.id), body.clone())
-        .await?;
-    body["type"] = json!("egress_allowed");
-    body["by"] = json!(caller.actor());
+    let mut frame = body.clone();
+    frame["type"] = json!("egress_allowed");
+    frame["by"] = json!(caller.actor());
     let hub = app.hub(&caller, &id).await?;
     let pass = Pass {
         rule: rule.clone(),
         until,
     };
-    let applied = hub.let_out(pass, &body).await?;
+    let applied = hub.let_out(pass, &frame).await?;
+    app.audit(&caller, "session.egress", Some(record.id), body)
+        .await?;
     Ok(Json(v1::AllowedEgress {
         rule,
         allow: wanted.allow,
