@@ -20,6 +20,8 @@ use crate::problem::{Answer, Problem};
 const WAIT: SignedDuration = SignedDuration::from_mins(5);
 /// Of a list that an action answers with.
 const FEW: u32 = 20;
+/// Of what is said of one of them: an answer stays short.
+const SHORT: usize = 100;
 const LONGEST_TITLE: usize = 200;
 
 /// What can be asked for.
@@ -195,8 +197,13 @@ impl Actions<'_> {
             ("session", "snapshots") => {
                 let session = self.session.session();
                 let kept = self.store.session_snapshots(session, None, FEW).await?;
-                let shown: Vec<_> = kept.iter().map(crate::shown::snapshot).collect();
-                Ok(json!({ "snapshots": shown }))
+                let shown = kept.iter().map(|snapshot| {
+                    let message = snapshot.message.as_deref().unwrap_or_default();
+                    let message: String = message.chars().take(SHORT).collect();
+                    let at = snapshot.created_at.to_string();
+                    json!({ "id": snapshot.id, "created_at": at, "message": message })
+                });
+                Ok(json!({ "snapshots": shown.collect::<Vec<_>>() }))
             }
             ("session", "rename") => {
                 let Rename { title } = read(&params)?;

@@ -31,6 +31,7 @@ use store::Store;
 use wire::link::{Asked, Boot, Failed, GitRepo, GitVerb, Model, ModelProvider, Usage};
 use wire::v1::ModelInfo;
 
+use self::evidence::Showing;
 use self::grants::Granted;
 use self::keys::Keyring;
 use self::meter::Book;
@@ -74,6 +75,7 @@ pub struct Outside {
     uploads: Utf8PathBuf,
     /// Of snapshots that tools ask for.
     pace: Pace,
+    showing: Showing,
 }
 
 const DOORS: [&str; 2] = ["model", "git"];
@@ -110,6 +112,7 @@ impl Outside {
             default_model: parts.default_model,
             uploads: parts.uploads,
             pace: Pace::default(),
+            showing: Showing::default(),
         })
     }
 

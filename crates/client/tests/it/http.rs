@@ -172,7 +172,7 @@ async fn a_newer_server_is_understood_as_far_as_it_goes() {
 }
 
 #[tokio::test]
-async fn a_list_is_read_to_its_end() {
+async fn tokens_are_listed_to_the_last() {
     let token = |id: &str| json!({ "id": id, "name": "t", "service": false, "created_at": "x" });
     let answers = Answers::default()
         .then_json(

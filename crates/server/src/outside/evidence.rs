@@ -1,12 +1,13 @@
 //! What a session shows for its work: fetched from its sandbox, and kept here after that is gone.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use gateway::{Inside, encode};
 use hyper::Method;
-use model::{Evidence, Id};
+use model::{Evidence, Id, Session};
 use serde::Deserialize;
 use serde_json::Value;
 use sessions::Handle;
@@ -71,6 +72,10 @@ pub(super) async fn verify(
     if !is_path(folder) {
         return Err(failed("bad_request", "`folder` is below the workspace"));
     }
+    let Some(_alone) = outside.showing.one(session.session()) else {
+        let message = "evidence of this session is being fetched: wait for that";
+        return Err(failed("refused", message));
+    };
     let keeping = keep(outside, session, &asked.id, folder);
     let kept = tokio::time::timeout(ALL, keeping).await;
     let kept = kept.map_err(|_| failed("unavailable", "it took too long: show less at once"))?;
@@ -150,6 +155,29 @@ async fn keep(
     Ok(kept.into_iter().map(keep).collect())
 }
 
+/// Sessions whose evidence is being fetched, each by one call at a time: so none goes beyond its limit.
+#[derive(Debug, Default)]
+pub(super) struct Showing(Mutex<HashSet<Id<Session>>>);
+
+/// Whoever holds it fetches.
+struct Alone<'a>(&'a Showing, Id<Session>);
+
+impl Showing {
+    fn one(&self, session: Id<Session>) -> Option<Alone<'_>> {
+        self.lock().insert(session).then_some(Alone(self, session))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<Id<Session>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.lock().remove(&self.1);
+    }
+}
+
 /// Nobody is woken for it: whoever asks is awake.
 fn inside(outside: &Outside, session: &Handle) -> Result<Inside, Problem> {
     let place = session.seen().borrow().place;
@@ -185,7 +213,20 @@ fn media_type(said: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use model::SystemClock;
+
     use super::*;
+
+    #[test]
+    fn one_call_of_a_session_fetches_at_a_time() {
+        let (showing, session) = (Showing::default(), Id::new(&SystemClock));
+        let first = showing.one(session);
+        assert!(first.is_some());
+        assert!(showing.one(session).is_none());
+        assert!(showing.one(Id::new(&SystemClock)).is_some());
+        drop(first);
+        assert!(showing.one(session).is_some());
+    }
 
     #[test]
     fn what_a_sandbox_says_of_its_files_is_not_believed() {

@@ -62,6 +62,9 @@ async fn open(
         organisation: caller.organisation,
         user,
     };
+    let body = json!({ "target": wanted.target });
+    app.audit(&caller, "session.open", Some(session), body)
+        .await?;
     let to = Address { target, session };
     let (code, until) = app.admission().code(login, to).await?;
     let url = app.site().url(target, session);
