@@ -10,6 +10,12 @@ use crate::screen::{Deed, Place, Screen};
 /// How soon a second Ctrl-C must follow to leave.
 const AGAIN: Duration = Duration::from_secs(3);
 
+/// Whether a key was one of a question's.
+enum Key {
+    Taken(Option<Deed>),
+    Other,
+}
+
 impl Screen {
     /// What a person did at the terminal.
     pub fn typed(&mut self, event: &Event) -> Option<Deed> {
@@ -116,9 +122,9 @@ impl Screen {
         self.focus = None;
         if self.editor.is_empty()
             && let Some(ask) = self.asks()
-            && let Some(done) = self.choose(code, &ask)
+            && let Key::Taken(deed) = self.choose(code, &ask)
         {
-            return done;
+            return deed;
         }
         match code {
             KeyCode::Char('b') if alt => self.editor.word_left(),
@@ -144,8 +150,8 @@ impl Screen {
         None
     }
 
-    /// Keys of a question, while nothing is typed. None: it is none of them.
-    fn choose(&mut self, code: KeyCode, ask: &Ask) -> Option<Option<Deed>> {
+    /// Keys of a question, while nothing is typed.
+    fn choose(&mut self, code: KeyCode, ask: &Ask) -> Key {
         let options = ask.options().len();
         match code {
             KeyCode::Up => self.asked.up(),
@@ -159,11 +165,11 @@ impl Screen {
             }
             KeyCode::Char(letter @ ('y' | 'n')) if matches!(ask, Ask::Permission(_)) => {
                 self.asked.chosen = usize::from(letter == 'n');
-                return Some(self.asked.decide(ask, ""));
+                return Key::Taken(self.asked.decide(ask, ""));
             }
-            _ => return None,
+            _ => return Key::Other,
         }
-        Some(None)
+        Key::Taken(None)
     }
 
     fn page(&self) -> isize {

@@ -68,8 +68,7 @@ pub(crate) fn clean(text: &str) -> String {
         match c {
             '\n' => clean.push('\n'),
             '\t' => clean.push_str("    "),
-            '\r' => {}
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => {}
+            '\r' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => {}
             c if c.is_control() => clean.push(char::REPLACEMENT_CHARACTER),
             c => clean.push(c),
         }

@@ -23,8 +23,8 @@ struct Tmux {
 
 impl Tmux {
     fn running(front: &Front, arguments: &[&str]) -> Self {
-        let home = front.world.nacre.home.path();
         static OPENED: AtomicU32 = AtomicU32::new(0);
+        let home = front.world.nacre.home.path();
         let opened = OPENED.fetch_add(1, Ordering::Relaxed);
         let tmux = Self {
             socket: format!("nacre-test-{}-{opened}", std::process::id()),

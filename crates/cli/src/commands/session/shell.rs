@@ -160,7 +160,7 @@ impl Desk {
                         stdout.write_all(&bytes).await?;
                         stdout.flush().await?;
                     }
-                    Some(Ok(Message::Text(text))) => if let Some(code) = exit_of(&text) {
+                    Some(Ok(Message::Text(text))) => if let Word::Exit { code } = word(&text) {
                         return Ok(Ended::Shell(code));
                     },
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(Ended::Lost),
@@ -256,21 +256,19 @@ fn until_detached(keys: &Bytes) -> (Bytes, bool) {
     }
 }
 
-/// Of a frame that says that the shell ended, its code.
-fn exit_of(text: &str) -> Option<Option<i32>> {
-    #[derive(Deserialize)]
-    #[serde(tag = "type", rename_all = "snake_case")]
-    enum Word {
-        Exit {
-            code: Option<i32>,
-        },
-        #[serde(other)]
-        Other,
-    }
-    match serde_json::from_str(text) {
-        Ok(Word::Exit { code }) => Some(code),
-        _ => None,
-    }
+/// What is said about the terminal.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Word {
+    Exit {
+        code: Option<i32>,
+    },
+    #[serde(other)]
+    Other,
+}
+
+fn word(text: &str) -> Word {
+    serde_json::from_str(text).unwrap_or(Word::Other)
 }
 
 #[cfg(test)]
@@ -287,8 +285,10 @@ mod tests {
 
     #[test]
     fn the_end_of_the_shell_is_told_by_one_frame_only() {
-        assert_eq!(exit_of(r#"{"type":"exit","code":3}"#), Some(Some(3)));
-        assert_eq!(exit_of(r#"{"type":"exit","code":null}"#), Some(None));
-        assert_eq!(exit_of(r#"{"type":"ready","pid":7}"#), None);
+        let ended = |code| Word::Exit { code };
+        assert_eq!(word(r#"{"type":"exit","code":3}"#), ended(Some(3)));
+        assert_eq!(word(r#"{"type":"exit","code":null}"#), ended(None));
+        assert_eq!(word(r#"{"type":"ready","pid":7}"#), Word::Other);
+        assert_eq!(word("exit"), Word::Other);
     }
 }

@@ -291,7 +291,7 @@ impl Names {
         let path = self.path.take();
         let path = path.unwrap_or_else(|| header.path_bytes().into_owned());
         let link = self.link.take();
-        let link = link.or_else(|| header.link_name_bytes().map(|link| link.into_owned()));
+        let link = link.or_else(|| header.link_name_bytes().map(std::borrow::Cow::into_owned));
         (path, link.unwrap_or_default())
     }
 }
