@@ -43,8 +43,9 @@ const world = await World.begin();
 try {
   const pearl = world.forge.repository("acme/pearl", { "src/todo.js": TODO, "README.md": "# Pearl\n" });
   const reef = world.forge.repository("acme/reef", { "README.md": "# Reef\n" });
-  const main = await world.session("serve the page", "Show the list of todos", { repos: [{ url: pearl }] });
-  await rests(world, main);
+  const main = await world.session("look around and say hello", "Show the list of todos", { repos: [{ url: pearl }] });
+  const served = await world.session("serve the page", "A page for the list");
+  for (const id of [main, served]) await rests(world, id);
   await world.call("POST", `/v1/sessions/${main}/snapshots`, { message: "the page works" });
   const fork = await world.call("POST", `/v1/sessions/${main}/fork`, { title: "Finish without changing the list" });
   await world.call("POST", `/v1/sessions/${fork.id}/prompts`, { content: "run node --version" });
@@ -79,34 +80,24 @@ try {
     await shot("palette");
     await to(`/sessions/${main}/terminal`);
     await page.locator(".screen[data-state=open]").waitFor();
-    await page.keyboard.type(
-      "clear; git -C pearl log --oneline; ls --color pearl/src; curl -sI localhost:3000 | head -3\n",
-    );
+    await page.keyboard.type("clear; git -C pearl log --oneline; ls --color pearl/src; node --version\n");
     await page.locator(".turn-end").waitFor();
+    await page.locator(".tool-head", { hasText: "write" }).click();
+    await page.locator(".rows").evaluate((rows) => rows.scrollTo(0, 0));
     await shot("session");
     await to(`/sessions/${fork.id}/changes`);
-    await page.locator(".changed-head").first().click();
+    await page.locator(".changed-head", { hasText: "todo.js" }).click();
     await page
       .getByLabel(/^Changes of/)
       .first()
       .waitFor();
     await shot("changes");
-    await to(`/sessions/${main}/preview`);
+    await to(`/sessions/${served}/preview`);
     await page.frameLocator(".framed iframe").getByRole("heading").waitFor();
     await shot("preview");
     await to(`/sessions/${main}/files`);
-    await page
-      .getByRole("button", { name: "pearl" })
-      .click({ timeout: 5000 })
-      .catch(() => {});
-    await page
-      .getByRole("button", { name: "src" })
-      .click({ timeout: 5000 })
-      .catch(() => {});
-    await page
-      .getByRole("button", { name: /todo\.js/ })
-      .click({ timeout: 5000 })
-      .catch(() => {});
+    for (const name of ["pearl", "src", "todo.js"]) await page.locator(".tree-item", { hasText: name }).click();
+    await page.getByLabel("Contents of pearl/src/todo.js").waitFor();
     await shot("files");
     await to(`/sessions/${main}/snapshots`);
     await page.locator(".kin .kin").first().waitFor();

@@ -31,7 +31,14 @@ export function openMerge(host: HTMLElement, path: string, before: string, after
     doc: after,
     extensions: [
       ...fixed,
-      unifiedMergeView({ original: before, mergeControls: false, collapseUnchanged: COLLAPSE, gutter: true }),
+      unifiedMergeView({
+        original: before,
+        mergeControls: false,
+        collapseUnchanged: COLLAPSE,
+        gutter: true,
+        // Where all is new, no part of it is newer.
+        highlightChanges: before !== "",
+      }),
     ],
   });
   return () => view.destroy();

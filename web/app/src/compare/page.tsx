@@ -7,7 +7,7 @@ import { repoPaths } from "../panels/changes";
 import { diffIn } from "../panels/git";
 import { Link, navigate } from "../router";
 import { isAsleep } from "../session/status";
-import { hasFailed, readTool, summary } from "../session/tool";
+import { hasFailed, lastTest, readTool, summary } from "../session/tool";
 import { Counts } from "../text/diff-view";
 import { Markdown } from "../text/markdown";
 import { type FilePatch, readPatch } from "../text/patch";
@@ -145,6 +145,7 @@ function Facts({ side, skip, now }: { side: Side; skip: number; now: number }) {
     .filter((part) => part.content.kind === "tool")
     .map((part) => readTool(part.content));
   const failed = calls.filter(hasFailed).length;
+  const test = lastTest(calls);
   const added = side.patches?.reduce((sum, patch) => sum + patch.added, 0) ?? 0;
   const removed = side.patches?.reduce((sum, patch) => sum + patch.removed, 0) ?? 0;
   return (
@@ -170,6 +171,12 @@ function Facts({ side, skip, now }: { side: Side; skip: number; now: number }) {
         <dd>
           {calls.length}
           {failed > 0 ? `, ${failed} failed` : ""}
+        </dd>
+      </div>
+      <div>
+        <dt>Tests</dt>
+        <dd title={test === null ? "No command looked like a run of tests" : summary(test)}>
+          {test === null ? "none run" : hasFailed(test) ? "failed" : "passed"}
         </dd>
       </div>
       <div>

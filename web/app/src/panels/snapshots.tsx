@@ -1,5 +1,5 @@
 import type { v1 } from "@nacre/client";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { client } from "../api";
 import { ago, bytes, duration } from "../format";
 import { Link, navigate } from "../router";
@@ -102,6 +102,8 @@ interface KinProps {
 function KinItem({ kin, here, now, onChange }: KinProps) {
   const { session } = kin;
   const isHere = session.id === here;
+  // A fork hangs on the snapshot that it came from, as long as it has kept nothing newer itself.
+  const loose = kin.forks.filter((fork) => !kin.snapshots.some((one) => one.id === fork.session.snapshot_id));
   return (
     <li>
       <div className="kin-session" data-here={isHere ? "" : undefined}>
@@ -120,9 +122,15 @@ function KinItem({ kin, here, now, onChange }: KinProps) {
       </div>
       <ul className="kin">
         {kin.snapshots.map((snapshot) => (
-          <SnapshotItem key={snapshot.id} snapshot={snapshot} session={session} now={now} onChange={onChange} />
+          <SnapshotItem key={snapshot.id} snapshot={snapshot} session={session} now={now} onChange={onChange}>
+            {kin.forks
+              .filter((fork) => fork.session.snapshot_id === snapshot.id)
+              .map((fork) => (
+                <KinItem key={fork.session.id} kin={fork} here={here} now={now} onChange={onChange} />
+              ))}
+          </SnapshotItem>
         ))}
-        {kin.forks.map((fork) => (
+        {loose.map((fork) => (
           <KinItem key={fork.session.id} kin={fork} here={here} now={now} onChange={onChange} />
         ))}
       </ul>
@@ -135,9 +143,10 @@ interface SnapshotProps {
   session: v1.Session;
   now: number;
   onChange: () => void;
+  children: ReactNode;
 }
 
-function SnapshotItem({ snapshot, session, now, onChange }: SnapshotProps) {
+function SnapshotItem({ snapshot, session, now, onChange, children }: SnapshotProps) {
   const facts = [
     snapshot.kind,
     snapshot.bytes == null ? null : bytes(snapshot.bytes),
@@ -158,6 +167,7 @@ function SnapshotItem({ snapshot, session, now, onChange }: SnapshotProps) {
         <span className="muted small">{ago(snapshot.created_at, now)}</span>
         <ForkButton session={session} snapshot={snapshot.id} onDone={onChange} />
       </div>
+      <ul className="kin">{children}</ul>
     </li>
   );
 }

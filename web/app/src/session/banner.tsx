@@ -2,7 +2,7 @@ import { client } from "../api";
 import { bytes, duration } from "../format";
 import { complain } from "../ui/toasts";
 import { useLive } from "./live";
-import { explained, isAsleep, phaseName, phaseTime } from "./status";
+import { explained, isAsleep, phaseName, phaseTime, resumingFrom } from "./status";
 
 /** What is true of the session beyond one word. */
 export function Banner() {
@@ -47,16 +47,9 @@ function Receipt() {
 
 function Starting() {
   const live = useLive();
-  const isResuming = live.status === "resuming";
   return (
     <div className="notice" data-tone="info" role="status">
-      <span>
-        {isResuming
-          ? live.record?.paused_at && !live.record.snapshot_id
-            ? "Resuming from memory"
-            : "Resuming from its disk"
-          : "Creating its sandbox"}
-      </span>
+      <span>{live.status === "resuming" ? resumingFrom(live.sleptAs) : "Creating its sandbox"}</span>
       <ol className="phases">
         {live.phases.map((phase) => (
           <li key={phase.name} data-state={phase.state} title={phase.detail}>

@@ -1,10 +1,10 @@
 // One session, followed: what the socket tells, and what the page keeps beside the transcript.
 
-import type { ClientError, Command, EgressBlocked, Frame, Phase, Session, Transcript, v1 } from "@nacre/client";
+import type { ClientError, Command, EgressBlocked, Frame, Init, Phase, Session, Transcript, v1 } from "@nacre/client";
 import { createContext, useContext, useEffect, useState, useSyncExternalStore } from "react";
 import { client } from "../api";
 import type { ModelSwitch } from "./rows";
-import { withPhase } from "./status";
+import { isAsleep, withPhase } from "./status";
 
 /** Of each kind of thing that is kept for the panels. */
 const MOST = 5000;
@@ -32,6 +32,8 @@ export class Live {
   record: v1.Session | null = null;
   receipt: v1.Receipt | null = null;
   phases: Phase[] = [];
+  /** How it slept last: from memory it goes on, from disk it starts anew. */
+  sleptAs: string | null = null;
   switches: ModelSwitch[] = [];
   /** The newest first, each host and port once. */
   blocked: EgressBlocked[] = [];
@@ -204,9 +206,10 @@ export class Live {
 
   #hear(frame: Frame): void {
     for (const answer of this.#answers) if (answer(frame)) return;
-    if (frame.type === "init") {
+    if (isInit(frame)) {
       this.hasAll = this.transcript.messages.length < 100;
       this.record = this.transcript.session;
+      if (isAsleep(frame.session.client_status)) this.sleptAs = frame.session.client_status;
       void this.#learnPrompts();
       return;
     }
@@ -241,6 +244,7 @@ export class Live {
       case "status": {
         const phase = frame["phase"] as Phase | null | undefined;
         const status = frame["status"];
+        if (typeof status === "string" && isAsleep(status)) this.sleptAs = status;
         if (phase?.name === "sandbox") this.phases = [];
         if (phase) this.phases = withPhase(this.phases, phase);
         if (!phase || status !== this.record?.client_status) void this.refresh();
@@ -285,6 +289,10 @@ export class Live {
     if (document.hidden) setTimeout(draw, 200);
     else requestAnimationFrame(draw);
   }
+}
+
+function isInit(frame: Frame): frame is Init {
+  return frame.type === "init";
 }
 
 function seqOf(frame: Frame): number | null {

@@ -47,14 +47,20 @@ export function inTurns(messages: readonly HeldMessage[]): HeldMessage[] {
 
 const NAMED_BY_TIME = /^prt_[0-9a-z]{26}$/;
 
+/** Of a name: as much as tells the time, in milliseconds. */
+const TIME = "prt_".length + 10;
+
 /**
  * In the order in which they began. The log tells of a part when it is whole, so words that led to a
- * tool may come after it; names that were made in order of time say how it was.
+ * tool may come after it; names that were made in order of time say how it was. Of what began in the
+ * same moment, words came before the tool that they led to.
  */
 export function inOrder(parts: readonly HeldPart[]): readonly HeldPart[] {
   const timed = parts.filter((part) => NAMED_BY_TIME.test(part.part_id));
   if (timed.length < 2) return parts;
-  timed.sort((one, other) => (one.part_id < other.part_id ? -1 : 1));
+  const rank = (part: HeldPart) => `${part.part_id.slice(0, TIME)}${part.content.kind === "tool" ? 1 : 0}`;
+  // Those of one moment and kind stay as they are: sorting is stable.
+  timed.sort((one, other) => (rank(one) < rank(other) ? -1 : rank(one) > rank(other) ? 1 : 0));
   let next = 0;
   return parts.map((part) => (NAMED_BY_TIME.test(part.part_id) ? (timed[next++] ?? part) : part));
 }

@@ -71,13 +71,17 @@ export function explained(session: v1.Session, standing: Standing | null): strin
         : "Part of it was lost. Recover to go on with what was kept.";
     case "error":
       return standing?.message ?? session.error ?? "It could not be started.";
-    case "resuming":
-      return session.snapshot_id ? "Resuming from its disk." : "Resuming from memory.";
     case "migrating":
       return "Moving to a new sandbox. What you send waits until it is there.";
     default:
       return null;
   }
+}
+
+/** One that was paused has its memory; one that was suspended or stopped has its disk. */
+export function resumingFrom(sleptAs: string | null): string {
+  if (sleptAs === null) return "Resuming";
+  return sleptAs === "paused" ? "Resuming from memory" : "Resuming from its disk";
 }
 
 function because(reason: string | null | undefined): string {

@@ -78,6 +78,14 @@ export function edits(call: ToolCall): { before: string; after: string }[] {
   return call.name.includes("edit") && (edit.before !== "" || edit.after !== "") ? [edit] : [];
 }
 
+const TESTS =
+  /\b(pytest|vitest|jest|mocha|rspec|phpunit|tox|nextest|(cargo|go|npm|pnpm|yarn|bun|make|deno|mix|dotnet)( run)? test)\b|node --test/;
+
+/** The last run of tests, where a command looks like one. */
+export function lastTest(calls: readonly ToolCall[]): ToolCall | null {
+  return calls.findLast((call) => typeof call.args["command"] === "string" && TESTS.test(call.args["command"])) ?? null;
+}
+
 export function hasFailed(call: ToolCall): boolean {
   return call.status === "error" || (call.exitCode !== null && call.exitCode !== 0);
 }

@@ -65,7 +65,11 @@ function Conversation() {
       <RowList rows={rows} onTop={onTop} draw={(row) => <RowView row={row} />}>
         {rows.length === 0 && live.line === "online" ? (
           <div className="empty first">
-            <p>Nothing was said yet. Ask for something: the agent has a machine of its own to do it on.</p>
+            <p>
+              {live.record?.parent_id
+                ? "A fork: it has the files of the session that it came from, and a conversation of its own."
+                : "Nothing was said yet. Ask for something: the agent has a machine of its own to do it on."}
+            </p>
           </div>
         ) : null}
         <Asked />

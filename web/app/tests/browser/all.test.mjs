@@ -6,12 +6,13 @@ import care from "./care.mjs";
 import lines from "./lines.mjs";
 import places from "./places.mjs";
 import story from "./story.mjs";
+import told from "./told.mjs";
 import { World } from "./world.mjs";
 
 const world = await World.begin();
 after(() => world.end());
 
-for (const [sentence, body] of Object.entries({ ...story, ...places, ...lines, ...care })) {
+for (const [sentence, body] of Object.entries({ ...story, ...places, ...lines, ...told, ...care })) {
   test(sentence, { timeout: 180_000 }, () => body(world));
 }
 

@@ -37,7 +37,7 @@ const tool = (message: string, part: string) => ({
   part_id: part,
   content: { kind: "tool", name: "bash", status: "completed", call_id: "c", args: {} },
 });
-const part = (at: number) => `prt_${String(at).padStart(26, "0")}`;
+const part = (ms: number, rest = 0) => `prt_${String(ms).padStart(10, "0")}${String(rest).padStart(16, "0")}`;
 
 describe("rows of a conversation", () => {
   it("puts an answer after what it answers, though another prompt waits between them", () => {
@@ -48,6 +48,12 @@ describe("rows of a conversation", () => {
 
   it("shows words before the tool that they led to, though the log has them after it", () => {
     const transcript = told(answer("msg", "p"), tool("msg", part(2)), text("msg", part(1), "I look."));
+    const kinds = rowsOf(transcript).map((row) => (row.kind === "part" ? row.content.kind : row.kind));
+    expect(kinds).toEqual(["text", "tool"]);
+  });
+
+  it("shows words before a tool of the same moment", () => {
+    const transcript = told(answer("msg", "p"), tool("msg", part(7, 1)), text("msg", part(7, 2), "I look."));
     const kinds = rowsOf(transcript).map((row) => (row.kind === "part" ? row.content.kind : row.kind));
     expect(kinds).toEqual(["text", "tool"]);
   });

@@ -4,7 +4,7 @@ import { ago, bytes, duration, money, repoName, tokens } from "../../src/format"
 import { readGit } from "../../src/panels/git";
 import { pageAt } from "../../src/router";
 import { explained, withPhase } from "../../src/session/status";
-import { edits, hasFailed, readTool, summary } from "../../src/session/tool";
+import { edits, hasFailed, lastTest, readTool, summary } from "../../src/session/tool";
 
 describe("numbers and times", () => {
   it("are short", () => {
@@ -33,6 +33,13 @@ describe("a tool call in one line", () => {
     expect(edits(call("bash", { command: "x" }))).toEqual([]);
     expect(hasFailed(call("bash", {}, { exit_code: 1 }))).toBe(true);
     expect(hasFailed(call("bash", {}, { exit_code: 0 }))).toBe(false);
+  });
+
+  it("is found to be a run of tests", () => {
+    const run = (command: string, exit_code: number) => call("bash", { command }, { exit_code });
+    const calls = [run("npm test", 1), run("cargo nextest run", 0), run("ls tests", 0)];
+    expect(summary(lastTest(calls) ?? call("none", {}))).toBe("cargo nextest run");
+    expect(lastTest([run("cat test.txt", 0)])).toBeNull();
   });
 
   it("may be anything, and is read", () => {

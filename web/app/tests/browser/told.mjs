@@ -1,0 +1,129 @@
+// What the demo model never does, told by a socket of the test's own: questions, permissions, values,
+// other models, refusals of the way out.
+
+import assert from "node:assert/strict";
+import { until } from "./world.mjs";
+
+/** A page on a real session whose socket says what the test says. */
+async function scripted(world, frames, init = {}) {
+  const id = await world.session();
+  const session = await world.call("GET", `/v1/sessions/${id}`);
+  const page = await world.signedIn();
+  const heard = [];
+  let socket;
+  await page.routeWebSocket(/\/connect/, (opened) => {
+    socket = opened;
+    opened.onMessage((text) => heard.push(JSON.parse(text)));
+    opened.send(JSON.stringify({ type: "init", session, seq: 0, messages: [], questions: [], runtime: {}, ...init }));
+    frames.forEach((frame, at) => {
+      opened.send(JSON.stringify({ seq: at + 1, ...frame }));
+    });
+  });
+  let seq = frames.length;
+  const say = (frame) => {
+    seq += 1;
+    socket.send(JSON.stringify({ seq, ...frame }));
+  };
+  await page.goto(`${world.url}/sessions/${id}`);
+  await until("the page listens", () => socket !== undefined);
+  return { page, heard, say, id };
+}
+
+export default {
+  "questions and permissions are answered where they are asked": async (world) => {
+    const question = {
+      type: "question",
+      question_id: "q1",
+      channel: "web:default",
+      items: [
+        { text: "Which colour?", options: [{ label: "Pearl" }, { label: "Coral", description: "warm" }] },
+        { text: "Which parts?", options: [{ label: "Head" }, { label: "Foot" }], choose: "several", free_text: true },
+      ],
+    };
+    const permission = { type: "permission", id: "x1", channel: "web:default", tool: "bash", targets: ["rm -r build"] };
+    const { page, heard, say } = await scripted(world, [question, permission]);
+    await page.getByLabel("Coral").check();
+    await page.getByLabel("Head").check();
+    await page.getByLabel("Your own answer").fill("the middle");
+    await page.getByRole("button", { name: "Answer", exact: true }).click();
+    await page.getByText("rm -r build").waitFor();
+    await page.getByRole("button", { name: "Allow" }).click();
+    await until("all is said", () => heard.filter((one) => ["answer", "permission"].includes(one.type)).length === 3);
+    const said = heard.filter((one) => ["answer", "permission"].includes(one.type));
+    assert.deepEqual(said, [
+      { type: "answer", question_id: "q1", item: 0, answer: "Coral" },
+      { type: "answer", question_id: "q1", item: 1, answer: ["Head", "the middle"] },
+      { type: "permission", id: "x1", allow: true },
+    ]);
+    say({ type: "question_closed", question_id: "q1", outcome: { kind: "answered", answers: [["Coral"]] } });
+    say({ type: "permission_closed", id: "x1", outcome: { kind: "allowed" } });
+    await page.getByText("Which colour?").waitFor({ state: "detached" });
+    await page.getByText("rm -r build").waitFor({ state: "detached" });
+  },
+
+  "thoughts are folded, another model is told of, an edit is a diff": async (world) => {
+    const part = (id, content) => ({ type: "part", message_id: "m", part_id: id, content });
+    const { page } = await scripted(world, [
+      { type: "message", message_id: "m", channel: "web:default", prompt_id: "p" },
+      part("prt_1", { kind: "reasoning", text: "Hmm, **pearls**." }),
+      part("prt_2", {
+        kind: "tool",
+        call_id: "c",
+        name: "edit",
+        status: "completed",
+        args: { filePath: "a.ts", oldString: "let a = 1;\n", newString: "const a = 1;\n" },
+      }),
+      {
+        type: "model_switched",
+        prompt_id: "p",
+        channel: "web:default",
+        from: "a/one",
+        to: "b/two",
+        reason: "overloaded",
+      },
+    ]);
+    await page.getByText("Thought").click();
+    await page.getByText("pearls").waitFor();
+    await page.locator(".tool-head", { hasText: "a.ts" }).click();
+    await page.locator(".diff-line[data-kind=gone]", { hasText: "let a" }).waitFor();
+    await page.locator(".diff-line[data-kind=new]", { hasText: "const a" }).waitFor();
+    await page.getByText("Model changed from a/one to b/two: overloaded").waitFor();
+  },
+
+  "values that are asked for go to the sandbox and not into the conversation": async (world) => {
+    const { page, id } = await scripted(world, [{ type: "env_request", id: "e1", keys: ["API_TOKEN"] }]);
+    await page.getByLabel("API_TOKEN").fill("s3cret-pearl");
+    await page.getByRole("button", { name: "Give" }).click();
+    await page.getByLabel("API_TOKEN").waitFor({ state: "detached" });
+    const { items } = await world.call("GET", `/v1/sessions/${id}/messages`);
+    assert.ok(!JSON.stringify(items).includes("s3cret"));
+    assert.ok(!(await page.content()).includes("s3cret"));
+  },
+
+  "what the way out refused is shown, with a way to allow it": async (world) => {
+    const blocked = { type: "egress_blocked", at: new Date().toISOString(), host: "pearls.example", port: 443 };
+    const { page } = await scripted(world, [
+      { ...blocked, reason: "not-listed", can_allow: true },
+      { ...blocked, host: "169.254.169.254", port: 80, reason: "metadata", can_allow: false },
+    ]);
+    await page.getByRole("button", { name: "Show panels" }).click();
+    await page.getByRole("tab", { name: /Egress/ }).click();
+    const item = page.locator(".list-item", { hasText: "pearls.example" });
+    await item.getByText(/not listed/).waitFor();
+    await page.locator(".list-item", { hasText: "169.254.169.254" }).getByText("never allowed").waitFor();
+    await item.getByRole("button", { name: "Allow once" }).click();
+    await page.locator(".toast").waitFor();
+  },
+
+  "status tells the truth: phases, moving, error": async (world) => {
+    const { page, say } = await scripted(world, []);
+    say({ type: "status", status: "creating", phase: { name: "sandbox", state: "done", took_ms: 10 } });
+    say({ type: "status", status: "creating", phase: { name: "agent", state: "started" } });
+    await page.locator(".phases li[data-state=started]", { hasText: "Agent" }).waitFor();
+    say({ type: "status", status: "migrating" });
+    await page.getByText("Moving to a new sandbox").waitFor();
+    say({ type: "status", status: "error", message: "cloning failed: no such repository" });
+    await page.getByText("cloning failed: no such repository").waitFor();
+    await page.getByRole("button", { name: "Try again" }).waitFor();
+  },
+};
