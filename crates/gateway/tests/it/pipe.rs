@@ -9,7 +9,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::{Id, Session};
-use nacre_gateway::{Admit, Body, Gateway, Refusal};
+use nacre_gateway::{Admit, Body, Gateway, Leave, Refusal, Visit};
 use provider::{ExecSpec, probe};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
@@ -38,10 +38,18 @@ async fn answer(
     session: Id<Session>,
     to: To,
 ) -> Response<Body> {
-    let ada = caller("ada", Role::Member);
+    let visit = visit(session, "ada", Role::Member);
     match to {
-        To::Port(port) => gateway.port(request, session, &ada, port).await,
-        To::Command => gateway.command(request, session, &ada, admit()).await,
+        To::Port(port) => gateway.port(request, &visit, port).await,
+        To::Command => gateway.command(request, &visit, admit()).await,
+    }
+}
+
+fn visit(session: Id<Session>, name: &str, role: Role) -> Visit {
+    Visit {
+        session,
+        caller: caller(name, role),
+        leave: Leave::default(),
     }
 }
 
@@ -50,10 +58,7 @@ fn admit() -> Admit {
     Box::new(|request| {
         Box::pin(async move {
             if request.argv == ["forbidden"] {
-                return Err(Refusal {
-                    code: "forbidden".to_owned(),
-                    message: "not that".to_owned(),
-                });
+                return Err(Refusal::forbidden("not that"));
             }
             Ok(ExecSpec::new(&request.argv))
         })
@@ -199,19 +204,16 @@ async fn our_own_ports_are_not_reached_and_viewers_reach_none() {
             .body(nothing())
             .unwrap()
     };
-    let ada = caller("ada", Role::Member);
+    let ada = visit(session, "ada", Role::Member);
     for port in OUR_PORTS.into_iter().chain([0]) {
-        let answered = world.gateway.port(&mut ask(), session, &ada, port).await;
+        let answered = world.gateway.port(&mut ask(), &ada, port).await;
         assert_eq!(answered.status(), StatusCode::FORBIDDEN, "{port}");
     }
-    let nobody = world.gateway.port(&mut ask(), session, &ada, 3000).await;
-    assert_eq!(nobody.status(), StatusCode::BAD_GATEWAY);
-    let eve = caller("eve", Role::Viewer);
-    let looked = world.gateway.port(&mut ask(), session, &eve, 3000).await;
+    let nobody = world.gateway.port(&mut ask(), &ada, 3000).await;
+    assert_eq!(nobody.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let eve = visit(session, "eve", Role::Viewer);
+    let looked = world.gateway.port(&mut ask(), &eve, 3000).await;
     assert_eq!(looked.status(), StatusCode::FORBIDDEN);
-    let ran = world
-        .gateway
-        .command(&mut ask(), session, &eve, admit())
-        .await;
+    let ran = world.gateway.command(&mut ask(), &eve, admit()).await;
     assert_eq!(ran.status(), StatusCode::FORBIDDEN);
 }
