@@ -21,7 +21,7 @@ for port in range(1, 65536):
 fn listening_on_the_host() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
-        let text = std::fs::read_to_string(table).unwrap_or_default();
+        let text = fs_err::read_to_string(table).unwrap_or_default();
         for line in text.lines().skip(1) {
             let fields: Vec<&str> = line.split_whitespace().collect();
             // 0A is a socket that listens.

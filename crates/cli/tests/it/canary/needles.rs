@@ -69,7 +69,7 @@ impl Needles {
             }
             for what in ["environ", "cmdline"] {
                 // It may be gone by now.
-                let Ok(content) = std::fs::read(entry.path().join(what)) else {
+                let Ok(content) = fs_err::read(entry.path().join(what)) else {
                     continue;
                 };
                 looked_at += 1;
