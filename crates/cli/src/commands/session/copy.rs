@@ -47,8 +47,8 @@ Examples:
   nacre session cp ./fixtures ID:app/              # a directory, with all that is in it
   nacre session cp ID:app/dist ./dist
 
-As with cp, what exists is copied into, and what does not is the new name. Symbolic links stay links;
-owners become whoever copies.")]
+As with cp, what exists is copied into, and what does not is the new name. Symbolic links stay
+links; owners become whoever copies.")]
 pub(crate) struct Arguments {
     /// A file or directory here, or ID:PATH in a session
     #[arg(value_name = "SRC")]

@@ -25,7 +25,7 @@ Examples:
   nacre session prompt ID 'fix it' --json | jq -c 'select(.type == \"part\")'
   nacre session prompt ID 'and the docs' --no-wait     # nacre session logs ID --follow
 
-The answer goes to standard output, tools and questions to standard error; at a terminal, questions are
+The answer goes to standard output, tools and questions to standard error; at a terminal they are
 answered there. Ends with 0 when the turn ended well. Ctrl-C cancels the turn; twice leaves.")]
 pub(crate) struct Arguments {
     /// The session's id
