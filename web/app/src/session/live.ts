@@ -266,6 +266,10 @@ export class Live {
         if (!phase || status !== this.record?.client_status) void this.refresh();
         break;
       }
+      case "message.done":
+        // What it cost is in the record.
+        void this.refresh();
+        break;
       case "files_changed":
       case "git_state":
         this.filesVersion += 1;
