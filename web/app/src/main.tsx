@@ -6,6 +6,7 @@ import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/controls.css";
 import "./styles/page.css";
+import "./styles/conversation.css";
 import "./styles/session.css";
 import "./styles/text.css";
 import "./styles/panels.css";

@@ -103,3 +103,20 @@ test("a token is not printed", () => {
   const client = new Client({ url: "http://127.0.0.1:1", token: "nac_very_secret" });
   assert.ok(!`${inspect(client.http)}${JSON.stringify(client)}`.includes("secret"));
 });
+
+test("what is asked for is in the address, and what is not is left out", async (context) => {
+  const { client, asked } = await serve(context, Array(5).fill([200, {}]));
+  await client.sessions({ archived: true, search: "a b", parent: "ses_1" });
+  await client.sessions({ archived: false, limit: 5 });
+  await client.upload(new Uint8Array([1]), { name: "a.png", media_type: "image/png" });
+  await client.gitDiff("ses_1", "pearl", "src/a b.ts");
+  await client.allowEgress("ses_1", { host: "example.org", allow: "once" });
+  assert.deepEqual(asked.map(({ line }) => line), [
+    "GET /v1/sessions?search=a+b&parent=ses_1&archived=true",
+    "GET /v1/sessions?limit=5",
+    "POST /v1/uploads?name=a.png&media_type=image%2Fpng",
+    "GET /v1/sessions/ses_1/git/diff?repo=pearl&path=src%2Fa+b.ts",
+    "POST /v1/sessions/ses_1/egress",
+  ]);
+  assert.deepEqual(JSON.parse(asked[4]?.body ?? ""), { host: "example.org", allow: "once" });
+});

@@ -8,6 +8,7 @@ import { diffIn } from "../panels/git";
 import { Link, navigate } from "../router";
 import { isAsleep } from "../session/status";
 import { hasFailed, lastTest, readTool, summary } from "../session/tool";
+import { costOf } from "../sessions/cost";
 import { Counts } from "../text/diff-view";
 import { Markdown } from "../text/markdown";
 import { type FilePatch, readPatch } from "../text/patch";
@@ -146,6 +147,7 @@ function Facts({ side, skip, now }: { side: Side; skip: number; now: number }) {
     .map((part) => readTool(part.content));
   const failed = calls.filter(hasFailed).length;
   const test = lastTest(calls);
+  const cost = costOf(side.session) ?? usage.cost_micros;
   const added = side.patches?.reduce((sum, patch) => sum + patch.added, 0) ?? 0;
   const removed = side.patches?.reduce((sum, patch) => sum + patch.removed, 0) ?? 0;
   return (
@@ -160,10 +162,10 @@ function Facts({ side, skip, now }: { side: Side; skip: number; now: number }) {
           {tokens(usage.input_tokens + usage.cache_read_tokens)} in, {tokens(usage.output_tokens)} out
         </dd>
       </div>
-      {usage.cost_micros > 0 ? (
+      {cost > 0 ? (
         <div>
           <dt>Cost</dt>
-          <dd>{money(usage.cost_micros)}</dd>
+          <dd>{money(cost)}</dd>
         </div>
       ) : null}
       <div>

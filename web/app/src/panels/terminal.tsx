@@ -1,10 +1,19 @@
 import { useEffect, useRef, useState } from "react";
-import { client } from "../api";
+import { caller, client } from "../api";
 import { useLive } from "../session/live";
+import { useStore } from "../store";
 import { WhenAwake } from "./asleep";
 import type { Screen, ScreenState } from "./screen";
 
 export default function TerminalPanel() {
+  const who = useStore(caller);
+  if (who?.role === "viewer") {
+    return (
+      <div className="empty">
+        <p>Whoever may only look has no keyboard here.</p>
+      </div>
+    );
+  }
   return (
     <WhenAwake what="A terminal">
       <Terminals />

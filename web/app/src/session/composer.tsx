@@ -1,7 +1,8 @@
 import { newPromptId, type v1 } from "@nacre/client";
 import { type ClipboardEvent, type DragEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
-import { client } from "../api";
+import { caller, client } from "../api";
 import { bytes } from "../format";
+import { useStore } from "../store";
 import { complain } from "../ui/toasts";
 import { useLoaded } from "../ui/use";
 import { useLive } from "./live";
@@ -19,6 +20,14 @@ const MOST = 16;
 let attachedCount = 0;
 
 export function Composer() {
+  const who = useStore(caller);
+  if (who?.role === "viewer") {
+    return <p className="composer only-look">You may look here. Owners and members of the organisation write.</p>;
+  }
+  return <Writing />;
+}
+
+function Writing() {
   const live = useLive();
   const [text, setText] = useDraft(live.id);
   const [files, setFiles] = useState<Attached[]>([]);
@@ -58,7 +67,7 @@ export function Composer() {
           files.map((file) => file.name),
         );
       }
-      live.session.prompt({
+      live.prompt({
         id,
         content,
         mode,

@@ -3,6 +3,7 @@ import { client } from "../api";
 import { money, repoName, tokens } from "../format";
 import { PANELS } from "../panels/panels";
 import { Link, navigate } from "../router";
+import { costOf } from "../sessions/cost";
 import { StatusBadge } from "../ui/badge";
 import { complain, tell, unlessUndone } from "../ui/toasts";
 import { useMenu } from "../ui/use";
@@ -19,6 +20,8 @@ export function Header({ title, panel, onPanel }: Props) {
   const live = useLive();
   const { record, transcript } = live;
   const usage = transcript.usage();
+  // The server counts also what no message tells of: titles, attempts that failed.
+  const cost = costOf(record) ?? usage.cost_micros;
   const used = usage.input_tokens + usage.cache_read_tokens + usage.output_tokens;
   return (
     <header className="session-head">
@@ -40,7 +43,7 @@ export function Header({ title, panel, onPanel }: Props) {
         {used > 0 ? (
           <span title={`${usage.input_tokens} tokens in, ${usage.output_tokens} out`}>{tokens(used)} tokens</span>
         ) : null}
-        {usage.cost_micros > 0 ? <span>{money(usage.cost_micros)}</span> : null}
+        {cost > 0 ? <span>{money(cost)}</span> : null}
       </span>
       <span className="grow" />
       <Presence />

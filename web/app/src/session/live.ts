@@ -40,6 +40,8 @@ export class Live {
   env: EnvRequest[] = [];
   /** What waits, as it was last said: no frame tells of an edit. */
   said = new Map<string, string>();
+  /** What was sent from here and not heard of yet: without a line it waits for one. */
+  unsent = new Map<string, string>();
   /** What was sent along from here: the transcript does not tell. */
   attached = new Map<string, string[]>();
   heard: Heard[] = [];
@@ -115,6 +117,13 @@ export class Live {
   took(record: v1.SessionWithReceipt): void {
     this.record = record;
     this.receipt = record.receipt ?? this.receipt;
+    this.#changed();
+  }
+
+  /** Asks the agent; now, or when there is a line again. */
+  prompt(prompt: v1.NewPrompt & { id: string }): void {
+    this.session.prompt(prompt);
+    this.unsent.set(prompt.id, prompt.content);
     this.#changed();
   }
 
@@ -209,6 +218,7 @@ export class Live {
     if (isInit(frame)) {
       this.hasAll = this.transcript.messages.length < 100;
       this.record = this.transcript.session;
+      for (const message of frame.messages) this.unsent.delete(message.prompt_id ?? "");
       if (isAsleep(frame.session.client_status)) this.sleptAs = frame.session.client_status;
       void this.#learnPrompts();
       return;
@@ -241,6 +251,12 @@ export class Live {
 
   #note(frame: { type: string } & Record<string, unknown>, seq: number): void {
     switch (frame.type) {
+      case "message":
+        this.unsent.delete(String(frame["prompt_id"]));
+        break;
+      case "error":
+        this.unsent.delete(String(frame["id"] ?? frame["prompt_id"]));
+        break;
       case "status": {
         const phase = frame["phase"] as Phase | null | undefined;
         const status = frame["status"];
@@ -250,6 +266,10 @@ export class Live {
         if (!phase || status !== this.record?.client_status) void this.refresh();
         break;
       }
+      case "message.done":
+        // What it cost is in the record.
+        void this.refresh();
+        break;
       case "files_changed":
       case "git_state":
         this.filesVersion += 1;

@@ -72,11 +72,31 @@ function Conversation() {
             </p>
           </div>
         ) : null}
+        <Unsent />
         <Asked />
         <Doing />
       </RowList>
       <Composer />
     </section>
+  );
+}
+
+/** What was said while there was no line, until the server has it. */
+function Unsent() {
+  const live = useLive();
+  return (
+    <>
+      {[...live.unsent].map(([id, content]) => (
+        <div key={id} className="said" data-queued="">
+          <div className="said-head">
+            <span className="badge" data-tone="warn" data-busy="">
+              {live.line === "online" ? "sending" : "waits for the connection"}
+            </span>
+          </div>
+          <div className="said-text">{content}</div>
+        </div>
+      ))}
+    </>
   );
 }
 

@@ -6,6 +6,7 @@ import { Link, navigate } from "../router";
 import { StatusBadge } from "../ui/badge";
 import { complain, tell, unlessUndone } from "../ui/toasts";
 import { useEvery, useLoaded, useMenu, useNow } from "../ui/use";
+import { costOf } from "./cost";
 import { openNew } from "./new";
 
 const FILTERS = [
@@ -184,13 +185,6 @@ function Item({ session, now, onHide, onChange }: ItemProps) {
       <ItemMenu session={session} onHide={onHide} onChange={onChange} />
     </li>
   );
-}
-
-/** Where the server tells it. */
-export function costOf(session: v1.Session): number | null {
-  const told = session as { cost_micros?: unknown; usage?: { cost_micros?: unknown } | null };
-  const cost = told.cost_micros ?? told.usage?.cost_micros;
-  return typeof cost === "number" ? cost : null;
 }
 
 function ItemMenu({ session, onHide, onChange }: Omit<ItemProps, "now">) {

@@ -56,6 +56,7 @@ export function Secrets() {
 export function scopeWords(scope: v1.SecretScope): string {
   if (scope === "organisation") return "every session";
   const [kind, of] = Object.entries(scope)[0] ?? ["", ""];
+  if (kind === "user_git") return `git host ${of}, for your sessions`;
   return kind === "git" ? `git host ${of}` : `${kind} ${of}`;
 }
 

@@ -15,6 +15,9 @@ export default {
     await page.getByText("word 3,").waitFor({ timeout: 60_000 });
     await world.kill();
     await page.getByText("Reconnecting").waitFor();
+    await page.getByLabel("Message to the agent").fill("run echo said in the dark");
+    await page.keyboard.press("Enter");
+    await page.getByText("waits for the connection").waitFor();
     const before = await said(page);
     assert.match(before, /word 3,/, "what was there stays on the screen");
     await world.start();
@@ -22,9 +25,13 @@ export default {
     await page.locator(".turn-end, .turn-error").first().waitFor({ timeout: 120_000 });
     const after = await said(page);
     assert.equal(after.match(/word 3,/g)?.length, 1, after);
+    await page.locator(".tool", { hasText: "said in the dark" }).waitFor({ timeout: 120_000 });
+    assert.equal(await page.locator(".said", { hasText: "said in the dark" }).count(), 1);
+    await until("the agent rests", async () => (await page.locator(".doing span").count()) === 0);
+    const whole = await said(page);
     await page.reload();
     await page.locator(".turn-end, .turn-error").first().waitFor();
-    assert.equal(await said(page), after);
+    await until("all is there again", async () => (await said(page)) === whole);
   },
 
   "a lost network heals without a flicker": async (world) => {

@@ -48,8 +48,8 @@ export default {
     await screen.getByText("42", { exact: true }).waitFor();
     await page.getByRole("button", { name: "New terminal" }).click();
     await page.locator(".screen[data-state=open]").waitFor();
-    await page.keyboard.type("echo sec''ond\n");
-    await page.locator(".screen").getByText("second", { exact: true }).waitFor();
+    await page.keyboard.type("echo $((7*11))\n");
+    await page.locator(".screen").getByText("77", { exact: true }).waitFor();
     await page.reload();
     await page.locator(".screen").getByText("42", { exact: true }).waitFor();
     const { stdout } = await exec(world, id, "cat", "typed");
