@@ -201,36 +201,6 @@ impl Store {
     }
 }
 
-impl Store {
-    /// What was said of pull requests after the number `since`, at most `limit` and not many megabytes.
-    pub async fn pull_requests(
-        &self,
-        session: Id<Session>,
-        since: u64,
-        limit: u32,
-    ) -> Result<Vec<Event>> {
-        const SQL: &str = "SELECT CAST(1 AS BIGINT) AS first_seq, CAST(1 AS BIGINT) AS last_seq,
-                seq, at, kind, body
-            FROM events WHERE session_id = $1 AND kind = 'pull_request' AND seq > $2
-            ORDER BY seq LIMIT $3";
-        let mut reader = Reader::acquire(&self.database).await?;
-        let mut page = Page::default();
-        on!(&mut reader.connection(), c => {
-            let mut rows = sqlx::query_as(SQL)
-                .bind(session.to_string())
-                .bind(number(since))
-                .bind(limits::page(limit))
-                .fetch(c);
-            while let Some(row) = rows.try_next().await? {
-                if page.is_full_with(row)? {
-                    break;
-                }
-            }
-        });
-        Ok(page.events)
-    }
-}
-
 #[derive(Default)]
 struct Page {
     marks: Option<(u64, u64)>,

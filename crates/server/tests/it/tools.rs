@@ -343,7 +343,225 @@ async fn a_setup_session_keeps_what_it_found_out_and_no_other_does() {
 }
 
 #[tokio::test]
-async fn tunnels_children_and_pull_requests_are_listed() {
+async fn tunnels_and_children_are_listed() {
+    let mut world = World::new().await;
+    let ada = world.somebody().await;
+    let (id, hub) = running(&world, &ada, json!({})).await;
+    dev_tools(&mut world, &hub, &[]).await;
+    let at = |what: &str| format!("/v1/sessions/{id}/{what}");
+    let tunnels = world.get(&ada, &at("tunnels")).await;
+    assert_eq!(tunnels["tunnels"][0]["name"], "web");
+    let url = tunnels["tunnels"][0]["url"].as_str().unwrap();
+    assert!(url.starts_with("http://3000-ses-"), "{url}");
+    let child = world
+        .post(&ada, &at("fork"), json!({ "title": "child" }))
+        .await;
+    let children = world.get(&ada, &at("children")).await;
+    assert_eq!(children["items"][0]["id"], child["id"]);
+    assert_eq!(children["items"][0]["title"], "child");
+}
+
+#[tokio::test]
+async fn what_a_hostile_sandbox_shows_is_not_kept() {
+    let mut world = World::new().await;
+    let ada = world.somebody().await;
+    let too_long = vec![0; (16 << 20) + 1];
+    for (path, content) in [
+        ("../../etc/passwd", &b"x"[..]),
+        ("/etc/passwd", b"x"),
+        ("long", &too_long),
+    ] {
+        let (id, hub) = running(&world, &ada, json!({})).await;
+        dev_tools(&mut world, &hub, &[("fine", b"ok"), (path, content)]).await;
+        let refused = ask(&world, &hub, "r", "verify", json!({})).await;
+        assert_eq!(refused.unwrap_err().code, "refused", "{path}");
+        let list = world
+            .get(&ada, &format!("/v1/sessions/{id}/evidence"))
+            .await;
+        assert_eq!(list["items"], json!([]), "{path}");
+    }
+    let folder = world.directory.path().join("uploads/evidence");
+    let left = fs_err::read_dir(folder).unwrap().count();
+    assert_eq!(left, 0);
+    let (_, hub) = running(&world, &ada, json!({})).await;
+    let folder = json!({ "folder": "../.." });
+    let refused = ask(&world, &hub, "r", "verify", folder).await.unwrap_err();
+    assert_eq!(refused.code, "bad_request");
+}
+
+fn rename(title: &str) -> Value {
+    json!({ "do": "run", "integration": "session", "action": "rename",
+        "params": { "title": title } })
+}
+
+#[tokio::test]
+async fn an_action_waits_for_a_person_and_is_done_once() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    let vic = world
+        .member(ada.organisation, store::accounts::Role::Viewer)
+        .await;
+    let (id, hub) = running(&world, &ada, json!({ "title": "before" })).await;
+    let at = |what: &str| format!("/v1/sessions/{id}/{what}");
+    let asked = ask(&world, &hub, "r1", "actions", rename("after")).await;
+    let asked = asked.unwrap();
+    assert_eq!(asked["status"], "pending");
+    let again = ask(&world, &hub, "r1", "actions", rename("after")).await;
+    assert_eq!(again.unwrap(), asked);
+    let list = world.get(&ada, &at("actions")).await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    assert_eq!(list["items"][0]["status"], "pending");
+    let action = asked["invocation"].as_str().unwrap();
+    let approve = at(&format!("actions/{action}/approve"));
+    assert_eq!(world.ask(&vic, Method::POST, &approve).await.status, 403);
+    assert_eq!(
+        world.get(&ada, &format!("/v1/sessions/{id}")).await["title"],
+        "before"
+    );
+    for _ in 0..2 {
+        let approved = world.post(&ada, &approve, json!({})).await;
+        assert_eq!(approved["status"], "completed");
+        assert_eq!(approved["decided_by"], ada.user.to_string());
+    }
+    let deny = at(&format!("actions/{action}/deny"));
+    let late = world.ask(&ada, Method::POST, &deny).await;
+    assert_eq!((late.status, &*late.code()), (409, "action-decided"));
+    let status = json!({ "do": "status", "invocation": action });
+    let told = ask(&world, &hub, "r2", "actions", status).await.unwrap();
+    assert_eq!(
+        told,
+        json!({ "status": "completed", "result": { "title": "after" } })
+    );
+    assert_eq!(
+        world.get(&ada, &format!("/v1/sessions/{id}")).await["title"],
+        "after"
+    );
+    let log = world
+        .store
+        .events_after(hub.session(), 0, 1000)
+        .await
+        .unwrap();
+    let store::Replay::Events { events, .. } = log else {
+        panic!("the log is whole");
+    };
+    let count = |kind: &str| events.iter().filter(|event| event.kind == kind).count();
+    assert_eq!(count("action_approval_request"), 1);
+    assert_eq!(count("action_approval_result"), 1);
+    assert_eq!(count("title"), 1);
+}
+
+#[tokio::test]
+async fn an_action_that_is_denied_or_forgotten_is_not_done() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    let (id, hub) = running(&world, &ada, json!({ "title": "before" })).await;
+    let asked = ask(&world, &hub, "r1", "actions", rename("after")).await;
+    let action = asked.unwrap()["invocation"].as_str().unwrap().to_owned();
+    let deny = format!("/v1/sessions/{id}/actions/{action}/deny");
+    let denied = world.post(&ada, &deny, json!({ "message": "no" })).await;
+    assert_eq!(denied["status"], "denied");
+    let status = json!({ "do": "status", "invocation": action });
+    let told = ask(&world, &hub, "r2", "actions", status).await.unwrap();
+    assert_eq!(told, json!({ "status": "denied", "message": "no" }));
+    // Of one that nobody decided in time.
+    let long_ago = SystemClock.now() - SignedDuration::from_hours(1);
+    let old = store::actions::NewAction {
+        id: model::Id::new(&SystemClock),
+        session: hub.session(),
+        request: "r3".to_owned(),
+        integration: "session".to_owned(),
+        action: "rename".to_owned(),
+        params: json!({ "title": "after" }).to_string(),
+        risk: store::actions::Risk::Write,
+        status: store::actions::Status::Pending,
+        at: long_ago,
+        expires_at: long_ago + SignedDuration::from_mins(5),
+    };
+    let mut tx = world.store.begin().await.unwrap();
+    tx.ask_for_action(&old).await.unwrap();
+    tx.commit().await.unwrap();
+    let approve = format!("/v1/sessions/{id}/actions/{}/approve", old.id);
+    let late = world.ask(&ada, Method::POST, &approve).await;
+    assert_eq!((late.status, &*late.code()), (409, "action-expired"));
+    let status = json!({ "do": "status", "invocation": old.id.to_string() });
+    let told = ask(&world, &hub, "r4", "actions", status).await.unwrap();
+    assert_eq!(told, json!({ "status": "expired" }));
+    assert_eq!(
+        world.get(&ada, &format!("/v1/sessions/{id}")).await["title"],
+        "before"
+    );
+}
+
+#[tokio::test]
+async fn what_only_reads_is_done_at_once_and_what_is_unknown_is_refused() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    let (id, hub) = running(&world, &ada, json!({})).await;
+    let path = format!("/v1/sessions/{id}/snapshots");
+    let named = json!({ "message": "before lunch" });
+    world.post(&ada, &path, named).await;
+    let read = json!({ "do": "run", "integration": "session", "action": "snapshots" });
+    let told = ask(&world, &hub, "r1", "actions", read).await.unwrap();
+    let snapshots = told["result"]["snapshots"].as_array().unwrap();
+    assert_eq!(snapshots[0]["message"], "before lunch");
+    let listed = world.get(&ada, "/v1/snapshots").await;
+    assert_eq!(listed["items"][0]["message"], "before lunch");
+    for (place, wrong) in [
+        json!({ "do": "run", "integration": "session", "action": "sudo" }),
+        json!({ "do": "run", "integration": "session", "action": "rename" }),
+        json!({ "do": "status", "invocation": "act_none" }),
+        json!({ "do": "guide", "integration": "nobody" }),
+        rename("a\nb"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("wrong-{place}");
+        let refused = ask(&world, &hub, &id, "actions", wrong.clone()).await;
+        assert!(refused.is_err(), "{wrong}");
+    }
+    let list = world.get(&ada, &format!("/v1/sessions/{id}/actions")).await;
+    assert_eq!(list["available"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_setup_session_keeps_what_it_found_out_and_no_other_does() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    let commands = json!({ "commands": [{ "name": "web", "command": "npm run dev" }] });
+    let files = json!({ "files": [{ "path": ".env", "keys": [{ "key": "TOKEN" }] }] });
+    let (_, coding) = running(&world, &ada, json!({})).await;
+    for (kind, payload) in [
+        ("save_service_commands", &commands),
+        ("save_env_files", &files),
+    ] {
+        let refused = ask(&world, &coding, "r", kind, payload.clone()).await;
+        assert_eq!(refused.unwrap_err().code, "refused", "{kind}");
+    }
+    let (id, setup) = running(&world, &ada, json!({ "type": "setup" })).await;
+    let path = format!("/v1/sessions/{id}/setup");
+    let nothing = world.get(&ada, &path).await;
+    assert_eq!(nothing, json!({ "services": [], "env_files": [] }));
+    let save = async |id: &str, kind: &str, payload: &Value| {
+        ask(&world, &setup, id, kind, payload.clone())
+            .await
+            .unwrap()
+    };
+    save("r1", "save_service_commands", &commands).await;
+    save("r2", "save_env_files", &files).await;
+    let found = world.get(&ada, &path).await;
+    assert_eq!(found["services"], commands["commands"]);
+    assert_eq!(found["env_files"][0]["path"], ".env");
+    let many: Vec<Value> = (0..65)
+        .map(|n| json!({ "name": format!("s{n}"), "command": "x" }))
+        .collect();
+    let many = json!({ "commands": many });
+    let refused = ask(&world, &setup, "r3", "save_service_commands", many).await;
+    assert_eq!(refused.unwrap_err().code, "bad_request");
+}
+
+#[tokio::test]
+async fn tunnels_and_children_are_listed() {
     let mut world = World::new().await;
     let ada = world.somebody().await;
     let (id, hub) = running(&world, &ada, json!({})).await;

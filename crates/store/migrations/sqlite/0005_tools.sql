@@ -44,6 +44,3 @@ CREATE TABLE setups (
     env_files TEXT,
     updated_at INTEGER NOT NULL
 ) STRICT;
-
--- Few among a session's events, and listed by themselves.
-CREATE INDEX events_pull_requests ON events (session_id, seq) WHERE kind = 'pull_request';

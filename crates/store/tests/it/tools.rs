@@ -16,7 +16,6 @@ stories! {
     an_action_that_nobody_decided_in_time_stays_undone,
     only_so_many_actions_wait,
     a_setup_is_saved_part_by_part,
-    pull_requests_are_found_in_the_log,
     snapshots_of_an_organisation_are_listed_page_by_page,
     owners_are_counted_in_the_transaction_that_changes_them,
 }
@@ -155,22 +154,6 @@ async fn a_setup_is_saved_part_by_part(world: World) {
     let found = world.store.find_setup(session).await.unwrap().unwrap();
     assert_eq!(found.services.as_deref(), Some("[3]"));
     assert_eq!(found.env_files.as_deref(), Some("[2]"));
-}
-
-async fn pull_requests_are_found_in_the_log(world: World) {
-    let fence = world.session().await;
-    for kind in ["pull_request", "title", "pull_request"] {
-        let event = json!({ "type": kind, "title": "x" });
-        world.append(fence, event).await.unwrap();
-    }
-    let find = async |since, limit| {
-        let found = world.store.pull_requests(fence.session, since, limit).await;
-        let found = found.unwrap().into_iter();
-        found.map(|event| event.seq).collect::<Vec<u64>>()
-    };
-    assert_eq!(find(0, 10).await, [1, 3]);
-    assert_eq!(find(0, 1).await, [1]);
-    assert_eq!(find(1, 10).await, [3]);
 }
 
 async fn snapshots_of_an_organisation_are_listed_page_by_page(world: World) {

@@ -1,7 +1,6 @@
-//! What came of a session: others that were made from it, pull requests, what a setup found out.
+//! What came of a session: others that were made from it, what a setup found out.
 
 use axum::extract::State;
-use serde_json::{Value, json};
 use store::sessions::{Archived, Listing};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -17,7 +16,6 @@ use crate::shown;
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(children))
-        .routes(routes!(pulls))
         .routes(routes!(setup))
 }
 
@@ -50,33 +48,6 @@ async fn children(
         .map(|record| gateway::shown::session(record, Some(app.site())));
     Ok(Json(v1::Page {
         items: items.collect(),
-        next_cursor,
-    }))
-}
-
-/// What was said of pull requests, in order: the `pull_request` frames of the session's log.
-#[utoipa::path(get, path = "/v1/sessions/{id}/pulls", tag = "sessions",
-    params(("id" = String, Path), Paging),
-    responses((status = 200, body = v1::Page<Value>)))]
-async fn pulls(
-    State(app): State<App>,
-    caller: Caller,
-    Named(id): Named<String>,
-    Params(paging): Params<Paging>,
-) -> Answer<Json<v1::Page<Value>>> {
-    let session = app.session(&caller, &id).await?.id;
-    let limit = paging.limit()?;
-    let since = paging.cursor::<u64>()?.unwrap_or(0);
-    let found = app.store().pull_requests(session, since, limit + 1).await?;
-    let (found, next_cursor) = cut(found, limit, |event| event.seq.to_string());
-    let shown = found.iter().map(|event| {
-        let mut frame: Value = serde_json::from_str(&event.body).unwrap_or_default();
-        frame["seq"] = json!(event.seq);
-        frame["at"] = json!(shown::time(event.at));
-        frame
-    });
-    Ok(Json(v1::Page {
-        items: shown.collect(),
         next_cursor,
     }))
 }
