@@ -128,7 +128,7 @@ impl Table {
                     self.screen.line_is(Link::Offline {
                         why: why.to_string(),
                         until: self.began.elapsed() + again_in,
-                    })
+                    });
                 }
                 Some(Some(Update::Refused(error))) => return Err(error.into()),
                 Some(None) => return Err(ClientError::Ended.into()),

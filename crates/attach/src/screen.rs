@@ -145,12 +145,12 @@ impl Screen {
             Event::ModelSwitched { to, reason, .. } => {
                 self.notice = Some(clean(&format!("the model is {to} now: {reason}")));
             }
-            Event::Prompt { id, status, reason } if status.is_over() => {
-                // What was never taken up is not shown as waiting for ever.
-                if self.sent.iter().any(|(sent, _)| sent == id) {
-                    self.sent.retain(|(sent, _)| sent != id);
-                    self.notice = reason.as_deref().map(clean);
-                }
+            // What was never taken up is not shown as waiting for ever.
+            Event::Prompt { id, status, reason }
+                if status.is_over() && self.sent.iter().any(|(sent, _)| sent == id) =>
+            {
+                self.sent.retain(|(sent, _)| sent != id);
+                self.notice = reason.as_deref().map(clean);
             }
             _ => {}
         }

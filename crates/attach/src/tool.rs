@@ -95,7 +95,7 @@ pub(crate) fn opened(content: &Value, width: usize, palette: Palette) -> Vec<Lin
 }
 
 /// The last lines, with what was left out.
-fn last<'a>(lines: &mut dyn Iterator<Item = &'a str>) -> Vec<String> {
+fn last(lines: &mut dyn Iterator<Item = &str>) -> Vec<String> {
     let all: Vec<&str> = lines.collect();
     let skipped = all.len().saturating_sub(MOST_LINES);
     let note = (skipped > 0).then(|| format!("… {skipped} lines before"));

@@ -174,8 +174,8 @@ fn a_prompt_of_several_lines_is_typed_and_sent() {
     seat.press_with(KeyCode::Enter, KeyModifiers::ALT);
     seat.write("two");
     insta::assert_snapshot!(seat.shown());
-    let sent = seat.press(KeyCode::Enter);
-    assert_eq!(sent, Some(Deed::Prompt("one\ntwo".to_owned())));
+    let prompt = seat.press(KeyCode::Enter);
+    assert_eq!(prompt, Some(Deed::Prompt("one\ntwo".to_owned())));
     seat.screen.was_sent("p1".to_owned(), "one\ntwo".to_owned());
     assert!(seat.shown().contains("· sent"));
     seat.asked("p1", "one\ntwo");

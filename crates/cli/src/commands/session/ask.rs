@@ -206,14 +206,14 @@ mod tests {
         }
     }
 
-    fn text(text: &str) -> Result<Said, String> {
-        Ok(Said::Answer(Some(Answer::Text(text.to_owned()))))
+    fn text(text: &str) -> Said {
+        Said::Answer(Some(Answer::Text(text.to_owned())))
     }
 
     #[test]
     fn a_number_chooses() {
         let ask = item(&json!({"text": "?", "options": [{"label": "round"}, {"label": "flat"}]}));
-        assert_eq!(ask.read(" 2 "), text("flat"));
+        assert_eq!(ask.read(" 2 "), Ok(text("flat")));
         assert_eq!(ask.read("-"), Ok(Said::Answer(None)));
         for bad in ["", "0", "3", "1,2", "round"] {
             assert!(ask.read(bad).is_err(), "{bad}");
@@ -231,8 +231,8 @@ mod tests {
     #[test]
     fn text_is_an_answer_where_it_may_be() {
         let ask = item(&json!({"text": "?", "free_text": true, "options": [{"label": "a"}]}));
-        assert_eq!(ask.read("something else"), text("something else"));
-        assert_eq!(ask.read("1"), text("a"));
-        assert_eq!(item(&json!({"text": "?"})).read("7"), text("7"));
+        assert_eq!(ask.read("something else"), Ok(text("something else")));
+        assert_eq!(ask.read("1"), Ok(text("a")));
+        assert_eq!(item(&json!({"text": "?"})).read("7"), Ok(text("7")));
     }
 }

@@ -183,10 +183,14 @@ async fn send(app: &App, client: &Client, path: &Utf8Path) -> Result<NewRepo, Co
         return Err(CommandError::refused(format!("{path} is more than 2 GiB"))
             .hint("push it somewhere, and name that by --repo"));
     }
+    // A bundle says which commit it stands on, and not which of its branches. Nobody may be on one.
+    let branch = git(&path, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await;
+    let branch = branch.ok().and_then(|name| String::from_utf8(name).ok());
     progress.say("sending the repository");
     let upload = client.upload(Bytes::from(fs_err::read(&file)?)).await?;
     Ok(NewRepo {
         bundle: Some(upload.upload_id),
+        branch: branch.map(|name| name.trim().to_owned()),
         path: path.file_name().map(str::to_owned),
         ..NewRepo::default()
     })
