@@ -6,7 +6,6 @@ use nacre_store::accounts::{Role, UserRecord};
 use nacre_store::actions::{Decision, NewAction, Risk, Status};
 use nacre_store::evidence::{EvidenceRecord, Shown};
 use nacre_store::snapshots::{Before, Kept, Kind, Snapshot};
-use serde_json::json;
 
 use crate::world::{World, seconds};
 
