@@ -69,17 +69,17 @@ fn missing(root: &Path, test: &str) -> Result<Option<String>> {
         (false, false) => format!("{directory}/src"),
     };
     let module = segments.iter().rev().find(|segment| **segment != "tests");
-    let mut files = Vec::new();
-    walk(&root.join(&directory), &mut files)?;
+    let mut sources = Vec::new();
+    walk(&root.join(&directory), &mut sources)?;
     let is_of_module = |file: &PathBuf| {
         module.is_none_or(|module| {
             file.components()
                 .any(|part| Path::new(part.as_os_str()).file_stem() == Some(module.as_ref()))
         })
     };
-    for file in files.into_iter().filter(is_of_module) {
-        let text = fs_err::read_to_string(&file)?;
-        if has_test(&text, name, is_contract) {
+    for file in sources.into_iter().filter(is_of_module) {
+        let source = fs_err::read_to_string(&file)?;
+        if has_test(&source, name, is_contract) {
             return Ok(None);
         }
     }

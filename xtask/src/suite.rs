@@ -18,6 +18,7 @@ pub(crate) fn test() -> bool {
         check(&mut report);
         report.step("the real agent", opencode::fetch);
         report.step("a real browser", || Ok(setup::browser()));
+        report.step("the page for browsers", web::build_app);
         // Nothing below means anything for a tree that does not build.
         if report.step("build", || {
             ran("cargo nextest run --workspace --all-features --no-run")
@@ -27,6 +28,7 @@ pub(crate) fn test() -> bool {
             });
             report.step("property tests of /v1", property::test);
             report.step("the client in TypeScript", web::client);
+            report.step("checks of the page", web::app);
             drivers::test(&mut report);
             // Last, so that its summary is at the end, where people and CI look for it.
             report.step("tests", || {

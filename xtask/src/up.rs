@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 
 use crate::command::{command, display, run};
 use crate::report::{End, Report};
-use crate::setup;
+use crate::{setup, web};
 
 const NACRE: &str = "target/release/nacre";
 
@@ -20,6 +20,7 @@ pub(crate) fn up() -> Result<bool> {
         }
     };
     let is_ready = report.step("packages", setup::packages_to_use)
+        && report.step("the page for browsers", web::build_app)
         && report.step("build", step("cargo build --release --package nacre".to_owned()))
         && report.step("doctor", step(format!("{sudo}{NACRE} doctor")))
         // What is there already is left as it is.

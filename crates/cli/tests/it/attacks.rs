@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::world::World;
 
 /// Whoever answers on every port of an address, as a scan from there sees it.
-const SCAN: &str = r#"
+const SCAN: &str = r"
 import socket, sys
 for port in range(1, 65536):
     s = socket.socket()
@@ -16,7 +16,7 @@ for port in range(1, 65536):
     except OSError:
         pass
     s.close()
-"#;
+";
 
 fn listening_on_the_host() -> BTreeSet<String> {
     let mut all = BTreeSet::new();

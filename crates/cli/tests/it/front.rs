@@ -297,21 +297,7 @@ async fn a_session_goes_on_through_a_cut_a_pause_kills_and_a_move_and_a_fork_of_
     });
     assert_eq!(answers.count(), 1);
 
-    // Moved to another sandbox in the middle of an answer: it is said to be interrupted, what it
-    // said stays, and the conversation goes on there.
-    let before = client.session(&id).await.unwrap();
-    ask(&client, &id, "p5", "slow").await;
-    until_said(&client, &id, &mut one).await;
-    let moved = client.migrate(&id).await.unwrap();
-    assert_ne!(moved.sandbox_id, before.sandbox_id);
-    assert!(moved.generation > before.generation);
-    let ended = one.until(&client, &id, "p5").await;
-    assert_eq!(ended, PromptStatus::Interrupted, "{:?}", one.frames.last());
-    assert!(!one.answer_to("p5").is_empty());
-    ask(&client, &id, "p6", "run cat pearl.txt").await;
-    assert_eq!(one.until(&client, &id, "p6").await, PromptStatus::Finished);
-    let still = run(&client, &id, "cat ~/workspace/pearl.txt").await;
-    assert_eq!(still, written);
+    moves(&client, &id, &mut one, &written).await;
 
     // A fork has the files and goes its own way.
     let fork = client.fork(&id, &wire::v1::Fork::default()).await.unwrap();
@@ -338,6 +324,24 @@ async fn a_session_goes_on_through_a_cut_a_pause_kills_and_a_move_and_a_fork_of_
     }
     let left = front.world.ok(&["sandbox", "ls"]);
     assert_eq!(left["sandboxes"], json!([]), "{left}");
+}
+
+/// Moved to another sandbox in the middle of an answer: it is said to be interrupted, what it said
+/// stays, and the conversation goes on there.
+async fn moves(client: &Client, id: &str, one: &mut Watcher, written: &str) {
+    let before = client.session(id).await.unwrap();
+    ask(client, id, "p5", "slow").await;
+    until_said(client, id, one).await;
+    let moved = client.migrate(id).await.unwrap();
+    assert_ne!(moved.sandbox_id, before.sandbox_id);
+    assert!(moved.generation > before.generation);
+    let ended = one.until(client, id, "p5").await;
+    assert_eq!(ended, PromptStatus::Interrupted, "{:?}", one.frames.last());
+    assert!(!one.answer_to("p5").is_empty());
+    ask(client, id, "p6", "run cat pearl.txt").await;
+    assert_eq!(one.until(client, id, "p6").await, PromptStatus::Finished);
+    let still = run(client, id, "cat ~/workspace/pearl.txt").await;
+    assert_eq!(still, written);
 }
 
 /// Until some of an answer was said.

@@ -112,7 +112,7 @@ async fn a_host_that_was_blocked_is_let_through_once_and_then_for_good() {
     let answer = get(&client, &id, &host).await;
     assert!(answer.ends_with("pearl"), "{answer}");
     let egress = client.egress(&id).await.unwrap();
-    assert_eq!(egress.allow, [host.clone()]);
+    assert_eq!(egress.allow, std::slice::from_ref(&host));
     let second = client.fork(&id, &Fork::default()).await.unwrap().id;
     client.resume(&second).await.unwrap();
     let answer = get(&client, &second, &host).await;

@@ -121,22 +121,23 @@ async fn a_session_is_made_with_a_policy_and_only_owners_open_everything() {
         let body = json!({ "egress": egress });
         world.say(who, Method::POST, "/v1/sessions", body).await
     };
-    let made = async |egress: Value| {
+    let shown_of = async |egress: Value| {
         let answer = make(&ada, egress).await;
         assert_eq!(answer.status, 201, "{answer:?}");
         let id = answer.json()["id"].as_str().unwrap().to_owned();
         let shown = world.get(&ada, &format!("/v1/sessions/{id}/egress")).await;
         (id, shown)
     };
-    let (_, proxied) = made(json!({ "allow": ["Pearl.example", "*.shell.example:8443"] })).await;
+    let (_, proxied) =
+        shown_of(json!({ "allow": ["Pearl.example", "*.shell.example:8443"] })).await;
     assert_eq!(proxied["policy"], "proxy");
     assert_eq!(
         proxied["allow"],
         json!(["*.shell.example:8443", "pearl.example"])
     );
-    let (_, open) = made(json!({ "policy": "open" })).await;
+    let (_, open) = shown_of(json!({ "policy": "open" })).await;
     assert_eq!(open["policy"], "open");
-    let (id, none) = made(json!({ "policy": "none" })).await;
+    let (id, none) = shown_of(json!({ "policy": "none" })).await;
     assert_eq!(none["policy"], "none");
     let body = json!({ "host": "pearl.example", "allow": "once" });
     let path = format!("/v1/sessions/{id}/egress");

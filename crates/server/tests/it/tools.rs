@@ -87,14 +87,12 @@ fn served(files: &[(String, Bytes)], uri: &hyper::Uri) -> Response<Full<Bytes>> 
     let found = files.iter().find(|(path, _)| {
         query == format!("path=.nacre%2F.verification%2F{}", path.replace('/', "%2F"))
     });
-    match found {
-        Some((_, content)) => Response::new(Full::new(content.clone())),
-        None => {
-            let mut missing = Response::new(Full::from(r#"{"error":"no such file"}"#));
-            *missing.status_mut() = StatusCode::NOT_FOUND;
-            missing
-        }
+    if let Some((_, content)) = found {
+        return Response::new(Full::new(content.clone()));
     }
+    let mut missing = Response::new(Full::from(r#"{"error":"no such file"}"#));
+    *missing.status_mut() = StatusCode::NOT_FOUND;
+    missing
 }
 
 #[tokio::test]

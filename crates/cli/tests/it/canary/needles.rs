@@ -1,3 +1,4 @@
+use std::fmt::Write as _;
 use std::process::Command;
 
 use base64::Engine as _;
@@ -165,7 +166,10 @@ fn middle(engine: &impl base64::Engine, bytes: &[u8], before: usize) -> String {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 fn percent(bytes: &[u8]) -> String {

@@ -132,9 +132,9 @@ async fn listen(
         told.here.fetch_add(1, Ordering::Relaxed);
         clients.spawn(hear(stream, Arc::clone(told)));
     }
-    let mut held = Vec::new();
+    let mut silent = Vec::new();
     for _ in 0..stalled {
-        held.push(enter(to, head, Some(4 << 10)).await?);
+        silent.push(enter(to, head, Some(4 << 10)).await?);
         told.here.fetch_add(1, Ordering::Relaxed);
     }
     match clients.join_next().await {

@@ -99,9 +99,9 @@ pub(super) async fn idle(ground: &mut Ground) -> Result<(), CommandError> {
         session.id, server.address, server.token
     );
     // The first bring up what is there once.
-    let mut held = Vec::new();
+    let mut sockets = Vec::new();
     for _ in 0..10 {
-        held.push(enter(server.address, &head, None).await?);
+        sockets.push(enter(server.address, &head, None).await?);
     }
     sleep(Duration::from_secs(1)).await;
     let before = server.resident()?;
@@ -115,12 +115,12 @@ pub(super) async fn idle(ground: &mut Ground) -> Result<(), CommandError> {
             say(&format!("{} sockets", index + 1));
         }
         ground.interrupt.check().await?;
-        held.push(enter(server.address, &head, None).await?);
+        sockets.push(enter(server.address, &head, None).await?);
     }
     sleep(Duration::from_secs(2)).await;
     let each = (server.resident()? - before) / count(ground.runs.idle as u64);
     let report = &mut ground.report;
-    report.value("idle: sockets", count(held.len() as u64), "open");
+    report.value("idle: sockets", count(sockets.len() as u64), "open");
     report.value("idle: memory of a socket", each, "KiB resident");
     Ok(())
 }
