@@ -146,6 +146,11 @@ impl From<InsideError> for Refusal {
             InsideError::Unreadable => {
                 Self::new(StatusCode::BAD_GATEWAY, "inside-unreadable", message)
             }
+            // The sandbox runs, and what is asked for in it does not.
+            InsideError::Dial {
+                source: ProviderError::Refused { .. },
+                ..
+            } => Self::conflict("sandbox-unreachable", message),
             InsideError::Dial { .. } | InsideError::Http(_) | InsideError::Late => {
                 tracing::info!(%message, "the tools inside a sandbox do not answer");
                 Self::later("sandbox-unreachable", message)

@@ -29,7 +29,7 @@ fn dialects() -> [Dialect; 3] {
             path: "/openai/v1/chat/completions",
             error: json!({ "error": { "message": "Rate limit reached for gpt-5", "type": "tokens",
                 "param": null, "code": "rate_limit_exceeded" } }),
-            begins: "data: {\"choices\":[{\"delta\":{\"content\":\"hel\"}}],\"usage\":null}\n\n",
+            begins: "data: {\"choices\":[{\"delta\":{\"content\":\"one\"}}],\"usage\":null}\n\n",
             known_input: 0,
         },
         Dialect {

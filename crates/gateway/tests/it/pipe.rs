@@ -210,7 +210,7 @@ async fn our_own_ports_are_not_reached_and_viewers_reach_none() {
         assert_eq!(answered.status(), StatusCode::FORBIDDEN, "{port}");
     }
     let nobody = world.gateway.port(&mut ask(), &ada, 3000).await;
-    assert_eq!(nobody.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(nobody.status(), StatusCode::CONFLICT);
     let eve = visit(session, "eve", Role::Viewer);
     let looked = world.gateway.port(&mut ask(), &eve, 3000).await;
     assert_eq!(looked.status(), StatusCode::FORBIDDEN);

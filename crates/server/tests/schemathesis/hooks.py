@@ -18,6 +18,7 @@ OTHERS = {
     "prompt": [THERE["prompt"]],
     "share": [THERE["share"]],
     "name": ["web"],
+    "port": [3000],
     "action": ["start", "stop", "restart"],
     "invocation": [THERE["action"]],
     "evidence": [THERE["evidence"]],
