@@ -144,6 +144,8 @@ impl Gateway {
         let upgrading = hyper::upgrade::on(request);
         let stop = self.0.stop.clone();
         self.0.tasks.spawn(async move {
+            // All of it, for as long as the socket is there.
+            let held = held;
             let Ok(Ok(upgraded)) = timeout(BEGIN, upgrading).await else {
                 return;
             };
@@ -154,7 +156,7 @@ impl Gateway {
             let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = held.leave.cancelled() => {}
+                () = held.until_left() => {}
                 () = serve(socket) => {}
             }
         });
@@ -167,6 +169,12 @@ struct Held {
     _attendance: Attendance,
     _room: OwnedSemaphorePermit,
     leave: Leave,
+}
+
+impl Held {
+    async fn until_left(&self) {
+        self.leave.cancelled().await;
+    }
 }
 
 /// Both ways until both have ended, or neither said anything for so long.
