@@ -81,15 +81,23 @@ fn the_settings_are_shown_with_where_they_are_from() {
     egress.pip_index           -                        default
     egress.private             []                       default
     egress.upstream            -                        default
+    git.forges                 []                       default
     git.hosts                  []                       default
     local.first_id             1000000                  [home]/nacre.toml
     local.pause_to_disk_after  1h                       [home]/nacre.toml
     local.ranges               100                      NACRE_LOCAL__RANGES
+    models.anthropic_models    []                       default
     models.anthropic_url       -                        default
+    models.at_a_time           -                        default
     models.custom              []                       default
     models.default             -                        default
     models.demo                true                     default
+    models.micros_per_session  -                        default
+    models.openai_models       []                       default
     models.openai_url          -                        default
+    models.per_minute          -                        default
+    models.prices              []                       default
+    models.tokens_per_session  -                        default
     preview.domain             preview.nacre.localhost  default
     server.hosts               []                       default
     server.listen              127.0.0.1:7070           default

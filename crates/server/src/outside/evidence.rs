@@ -164,7 +164,9 @@ struct Alone<'a>(&'a Showing, Id<Session>);
 
 impl Showing {
     fn one(&self, session: Id<Session>) -> Option<Alone<'_>> {
-        self.lock().insert(session).then_some(Alone(self, session))
+        // Without the lock: whoever is let go takes it.
+        let is_first = self.lock().insert(session);
+        is_first.then(|| Alone(self, session))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<Id<Session>>> {

@@ -47,10 +47,15 @@ pub(crate) struct Granted {
 }
 
 impl Hub {
-    /// Whoever serves the session, or is about to, is looked after.
+    /// Whoever serves the session is looked after. One that is on its way has what is let through
+    /// from its start, and what it is refused meanwhile is told when it serves; of one that is being
+    /// left nobody asks anything more.
     pub(super) fn follow_way_out(&mut self) {
-        let booting = self.booting.map(|booting| booting.place);
-        let wanted = booting.or(self.lifecycle.place()).filter(|_| {
+        let serves = match &self.lifecycle.state {
+            State::Running(_) if self.booting.is_none() => self.lifecycle.place(),
+            _ => None,
+        };
+        let wanted = serves.filter(|_| {
             self.spec.machine.network == Network::Proxy
                 && self.hand.provider.capabilities().has(Capability::Egress)
         });

@@ -71,6 +71,12 @@ Examples:
   nacre session ls --status paused --json | jq -r '.sessions[].id' | xargs -n1 nacre session resume")]
     Resume(Named),
     /// Move a running session to a new sandbox, with all that is on its disk
+    ///
+    /// A turn under way is interrupted: what it said stays, and it is not run again.
+    #[command(after_help = "\
+Examples:
+  nacre session migrate ID
+  nacre session migrate ID && nacre session prompt ID \"go on\"")]
     Migrate(Named),
     /// Leave `degraded`: go on from what was kept
     Recover(lifecycle::RecoverArguments),
