@@ -1,4 +1,3 @@
-import type { Egress } from "./egress.js";
 import { Http, type HttpOptions } from "./http.js";
 import { Session, type SessionOptions, type SocketFactory } from "./session.js";
 import type * as v1 from "./types.js";
@@ -176,7 +175,7 @@ export class Client {
   }
 
   /** What a session may reach, and was refused. */
-  egress(id: string): Promise<Egress> {
+  egress(id: string): Promise<v1.Egress> {
     return this.#get(id, ["egress"]);
   }
 

@@ -1,5 +1,4 @@
 export { Client, newPromptId, type ClientOptions, type ForSessions, type Page, type Paging } from "./client.js";
-export type * from "./egress.js";
 export { ClientError, type ErrorKind } from "./error.js";
 export type * from "./frames.js";
 export { readFrame } from "./frames.js";

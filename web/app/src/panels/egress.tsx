@@ -1,4 +1,4 @@
-import type { Egress, EgressBlocked } from "@nacre/client";
+import type { v1 } from "@nacre/client";
 import { client, isStatus } from "../api";
 import { ago } from "../format";
 import { useLive } from "../session/live";
@@ -7,7 +7,7 @@ import { useLoaded, useNow } from "../ui/use";
 import { Failed } from "./asleep";
 
 /** Null: the server does not tell. */
-async function load(id: string): Promise<Egress | null> {
+async function load(id: string): Promise<v1.Egress | null> {
   try {
     return await client.egress(id);
   } catch (error) {
@@ -70,14 +70,14 @@ export default function EgressPanel() {
 }
 
 /** What was heard and what was told, each host and port once. */
-export function together(heard: readonly EgressBlocked[], told: readonly EgressBlocked[]): EgressBlocked[] {
-  const key = (one: EgressBlocked) => `${one.host}:${one.port}`;
+export function together(heard: readonly v1.EgressBlocked[], told: readonly v1.EgressBlocked[]): v1.EgressBlocked[] {
+  const key = (one: v1.EgressBlocked) => `${one.host}:${one.port}`;
   const known = new Set(heard.map(key));
   return [...heard, ...told.filter((one) => !known.has(key(one)))];
 }
 
 interface ItemProps {
-  blocked: EgressBlocked;
+  blocked: v1.EgressBlocked;
   isAllowed: boolean;
   now: number;
   onChange: () => void;

@@ -1,6 +1,6 @@
 // One session, followed: what the socket tells, and what the page keeps beside the transcript.
 
-import type { ClientError, Command, EgressBlocked, Frame, Init, Phase, Session, Transcript, v1 } from "@nacre/client";
+import type { ClientError, Command, Frame, Init, Phase, Session, Transcript, v1 } from "@nacre/client";
 import { createContext, useContext, useEffect, useState, useSyncExternalStore } from "react";
 import { client } from "../api";
 import type { ModelSwitch } from "./rows";
@@ -36,7 +36,7 @@ export class Live {
   sleptAs: string | null = null;
   switches: ModelSwitch[] = [];
   /** The newest first, each host and port once. */
-  blocked: EgressBlocked[] = [];
+  blocked: v1.EgressBlocked[] = [];
   env: EnvRequest[] = [];
   /** What waits, as it was last said: no frame tells of an edit. */
   said = new Map<string, string>();
@@ -285,13 +285,13 @@ export class Live {
         this.env = [...this.env, { id: String(frame["id"]), keys: keysIn(frame["keys"]) }];
         break;
       case "egress_blocked":
-        this.#noteBlocked(frame as unknown as EgressBlocked);
+        this.#noteBlocked(frame as unknown as v1.EgressBlocked);
         break;
       default:
     }
   }
 
-  #noteBlocked(blocked: EgressBlocked): void {
+  #noteBlocked(blocked: v1.EgressBlocked): void {
     if (typeof blocked.host !== "string" || typeof blocked.port !== "number") return;
     const others = this.blocked.filter((one) => one.host !== blocked.host || one.port !== blocked.port);
     this.blocked = [blocked, ...others].slice(0, 500);
