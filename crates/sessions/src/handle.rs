@@ -95,11 +95,12 @@ impl Handle {
 
     /// Answered with the receipt for what was kept.
     pub async fn pause(&self, reason: PauseReason) -> Result<Receipt, HubError> {
-        self.ask(|reply| Command::Rest(Rest::Paused(reason), reply))
-            .await
+        let kept = self.ask(|reply| Command::Rest(Rest::Paused(reason), reply));
+        kept.await?.ok_or(Refused::NotRunning.into())
     }
 
-    pub async fn suspend(&self, reason: SuspendReason) -> Result<Receipt, HubError> {
+    /// One that never ran has nothing to keep.
+    pub async fn suspend(&self, reason: SuspendReason) -> Result<Option<Receipt>, HubError> {
         self.ask(|reply| Command::Rest(Rest::Suspended(reason), reply))
             .await
     }

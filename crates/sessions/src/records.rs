@@ -108,11 +108,20 @@ impl Sessions {
         session: Id<Session>,
         lifecycle: &Lifecycle,
     ) -> Result<Option<SnapshotId>, HubError> {
-        if lifecycle.whereabouts().is_none() {
+        if lifecycle.whereabouts().is_some() {
+            let handle = self.open(session).await?;
+            return handle.snapshot().await.map(Some);
+        }
+        let is_being_sealed =
+            matches!(&lifecycle.state, State::Stopped(stopped) if !stopped.ending.is_empty());
+        if !is_being_sealed {
             return Ok(lifecycle.snapshot().cloned());
         }
+        // Its last files are not named yet.
         let handle = self.open(session).await?;
-        handle.snapshot().await.map(Some)
+        handle.is_over().await?;
+        let sealed = self.shared().store.load_session(session).await?;
+        Ok(sealed.state.lifecycle()?.snapshot().cloned())
     }
 
     /// Ends it, and forgets its record with all that was said. Its disk is sealed first, and kept

@@ -90,14 +90,23 @@ impl Sessions {
             .take_over(session, &self.0.owner, now, until)
             .await?;
         let store = &self.0.store;
+        let last = store.last_messages(session, 1).await?;
         let loaded = Loaded {
             record: store.load_session(session).await?,
             prompts: store.open_prompts(session).await?,
             channels: store.channels(session).await?,
             messages: store.open_messages(session).await?,
+            last_channel: last.into_iter().next().map(|message| message.channel),
             lease: Lease::until(until),
         };
-        let hub = Hub::new(Arc::clone(&self.0), fence, loaded)?;
+        let hub = match Hub::new(Arc::clone(&self.0), fence, loaded) {
+            Ok(hub) => hub,
+            Err(error) => {
+                // Nobody here can act for it, so nobody here holds it.
+                store.release(fence).await?;
+                return Err(error);
+            }
+        };
         let handle = hub.handle();
         self.0.lock().insert(session, handle.clone());
         let shared = Arc::clone(&self.0);

@@ -14,8 +14,8 @@ use crate::hub::label;
 use crate::{Handle, HubError, Sessions};
 
 impl Sessions {
-    /// Renews, adopts and tidies until the sessions are shut down. Leases are renewed beside the
-    /// rest: a provider that hangs does not cost them.
+    /// Renews, adopts and tidies until the sessions are shut down, each beside the others: a provider
+    /// that hangs costs no lease, and keeps nobody from what was left behind.
     pub async fn sweep(&self) {
         let shared = self.shared();
         let renewing = every(shared.settings.lease / 3, || async {
@@ -23,18 +23,21 @@ impl Sessions {
                 tracing::warn!(%error, "leases cannot be renewed");
             }
         });
+        let adopting = every(shared.settings.sweep, || async {
+            if let Err(error) = self.adopt().await {
+                tracing::warn!(%error, "sessions that were left cannot be looked for");
+            }
+        });
         let tidying = every(shared.settings.sweep, || self.tidy());
         tokio::select! {
             () = shared.stop.cancelled() => {}
             () = renewing => {}
+            () = adopting => {}
             () = tidying => {}
         }
     }
 
     async fn tidy(&self) {
-        if let Err(error) = self.adopt().await {
-            tracing::warn!(%error, "sessions that were left cannot be looked for");
-        }
         self.tend().await;
         self.observe().await;
         self.seal_orphans().await;

@@ -70,13 +70,23 @@ impl Fenced<'_> {
 
     /// Takes everything up to this frame for seen: a runner whose journal was damaged has lost it.
     pub async fn skip_frames(&mut self, frame: &Frame, at: Timestamp) -> Result<()> {
+        const KNOWN: &str = "UPDATE boots SET seen = $3
+            WHERE session_id = $1 AND boot = $2 AND seen < $3";
         const BOOTS: &str = "SELECT count(*) FROM boots WHERE session_id = $1";
         const SQL: &str = "INSERT INTO boots (session_id, boot, generation, seen, first_at)
             VALUES ($1, $2, $3, $4, $5)
-            ON CONFLICT (session_id, boot) DO UPDATE SET seen = excluded.seen
-            WHERE boots.seen < excluded.seen";
+            ON CONFLICT (session_id, boot) DO NOTHING";
         within("a boot's name", &frame.boot, limits::FOREIGN_ID)?;
         let id = self.id();
+        // Nearly always: only another boot has to find room.
+        let known = changed!(
+            &mut self.connection(),
+            KNOWN,
+            [&id, &frame.boot, number(frame.number)]
+        )?;
+        if known > 0 {
+            return Ok(());
+        }
         let boots: i64 = on!(&mut self.connection(), c => sqlx::query_scalar(BOOTS)
             .bind(&id)
             .fetch_one(c)

@@ -22,7 +22,7 @@ pub struct Phase {
 }
 
 /// What every start tells first.
-const FIRST: &str = "sandbox";
+const FIRST: &str = "context";
 /// What a session is at when a start begins.
 const BEGINNINGS: [&str; 3] = ["creating", "resuming", "migrating"];
 

@@ -1,6 +1,7 @@
 //! From one state of a sandbox to the next.
 
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use model::{Id, SnapshotId, SnapshotKind, Timestamp};
 use tokio::time::Instant;
@@ -10,11 +11,19 @@ use super::machine::{Inside, Machine};
 use super::node::{Content, Who};
 use super::{Held, Inner, Record, State, tree, workplace};
 use crate::{
-    Ensured, Expected, Kept, Origin, ProviderError, Receipt, Sandbox, SandboxId, SandboxSpec,
-    SandboxState,
+    Capability, Ensured, Expected, Kept, Origin, ProviderError, Receipt, Sandbox, SandboxId,
+    SandboxSpec, SandboxState,
 };
 
 impl Inner {
+    pub(super) fn must(&self, capability: Capability) -> Result<(), ProviderError> {
+        if self.capabilities.has(capability) {
+            Ok(())
+        } else {
+            Err(ProviderError::Unsupported(capability))
+        }
+    }
+
     /// The state, with every sandbox ended whose time is up.
     pub(super) async fn state(&self) -> tokio::sync::MutexGuard<'_, State> {
         let mut state = self.state.lock().await;
@@ -88,7 +97,32 @@ impl Inner {
         held.start(self);
         held.save_all(self)?;
         state.sandboxes.insert(sandbox.id, held);
+        self.end_in_time(&sandbox);
         Ok(sandbox)
+    }
+
+    /// Ends it when its time is up, whether or not anybody asks for it then.
+    fn end_in_time(&self, sandbox: &Sandbox) {
+        let (Some(runtime), Some(mut end)) = (&self.runtime, sandbox.expires_at) else {
+            return;
+        };
+        let (fake, id) = (self.this.clone(), sandbox.id);
+        runtime.spawn(async move {
+            loop {
+                let Some(inner) = fake.upgrade() else { return };
+                let left = end.duration_since(inner.clock.now());
+                drop(inner);
+                tokio::time::sleep(Duration::try_from(left).unwrap_or_default()).await;
+                let Some(inner) = fake.upgrade() else { return };
+                let mut state = inner.state().await;
+                let held = state.get(id).ok().filter(|held| held.machine.is_some());
+                // It was given more time, or is gone.
+                match held.and_then(|held| held.record.sandbox.expires_at) {
+                    Some(later) => end = later,
+                    None => return,
+                }
+            }
+        });
     }
 
     pub(super) async fn ensure(

@@ -22,7 +22,7 @@ mod workplace;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use model::{Clock, SnapshotId, SystemClock};
@@ -48,6 +48,7 @@ pub struct Fake {
 }
 
 struct Inner {
+    this: Weak<Inner>,
     name: String,
     capabilities: Capabilities,
     lifetime: Option<Duration>,
@@ -121,6 +122,7 @@ impl Fake {
             name: "fake".to_owned(),
             lifetime: None,
             max_lifetime: None,
+            lacks: Vec::new(),
             clock: Arc::new(SystemClock),
             keep: Arc::new(Nothing),
             state: State::default(),
@@ -199,6 +201,7 @@ pub struct Builder {
     name: String,
     lifetime: Option<Duration>,
     max_lifetime: Option<Duration>,
+    lacks: Vec<Capability>,
     clock: Arc<dyn Clock>,
     keep: Arc<dyn Keep>,
     state: State,
@@ -234,6 +237,13 @@ impl Builder {
         self
     }
 
+    /// It cannot do this, as some providers cannot.
+    #[must_use]
+    pub fn without(mut self, capability: Capability) -> Self {
+        self.lacks.push(capability);
+        self
+    }
+
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -242,17 +252,19 @@ impl Builder {
 
     pub fn build(self) -> Fake {
         let hard = Strength::Hard;
+        let mut can = vec![
+            Capability::Pause,
+            Capability::LiveSnapshot,
+            Capability::Fork,
+            Capability::Extend,
+            Capability::Exec,
+            Capability::Dial,
+            Capability::Serve,
+            Capability::Egress,
+        ];
+        can.retain(|capability| !self.lacks.contains(capability));
         let capabilities = Capabilities {
-            can: vec![
-                Capability::Pause,
-                Capability::LiveSnapshot,
-                Capability::Fork,
-                Capability::Extend,
-                Capability::Exec,
-                Capability::Dial,
-                Capability::Serve,
-                Capability::Egress,
-            ],
+            can,
             max_lifetime: self.max_lifetime,
             survives_resume: Survives::DiskAndMemory,
             limits: Limits {
@@ -263,7 +275,8 @@ impl Builder {
             },
             isolation: Isolation::SharedKernel,
         };
-        let inner = Inner {
+        let inner = Arc::new_cyclic(|this| Inner {
+            this: Weak::clone(this),
             name: self.name,
             capabilities,
             lifetime: self.lifetime,
@@ -274,9 +287,7 @@ impl Builder {
             ways_out: Mutex::default(),
             runtime: tokio::runtime::Handle::try_current().ok(),
             state: tokio::sync::Mutex::new(self.state),
-        };
-        Fake {
-            inner: Arc::new(inner),
-        }
+        });
+        Fake { inner }
     }
 }

@@ -61,12 +61,14 @@ impl Provider for Fake {
 
     async fn snapshot(&self, id: SandboxId, _name: Option<&str>) -> Result<Receipt, ProviderError> {
         self.inner.faults.begin("snapshot", Some(id))?;
+        self.inner.must(Capability::LiveSnapshot)?;
         let mut state = self.inner.state().await;
         self.inner.snapshot(&mut state, id).await
     }
 
     async fn pause(&self, id: SandboxId) -> Result<Receipt, ProviderError> {
         self.inner.faults.begin("pause", Some(id))?;
+        self.inner.must(Capability::Pause)?;
         let mut state = self.inner.state().await;
         state.get(id)?.pause(&self.inner).await
     }
@@ -90,6 +92,7 @@ impl Provider for Fake {
 
     async fn extend(&self, id: SandboxId, until: Timestamp) -> Result<Timestamp, ProviderError> {
         self.inner.faults.begin("extend", Some(id))?;
+        self.inner.must(Capability::Extend)?;
         let mut state = self.inner.state().await;
         self.inner.extend(&mut state, id, until)
     }
@@ -161,6 +164,7 @@ impl Provider for Fake {
 
     async fn serve(&self, id: SandboxId, name: &str) -> Result<Box<dyn Door>, ProviderError> {
         self.inner.faults.begin("serve", Some(id))?;
+        self.inner.must(Capability::Serve)?;
         let mut state = self.inner.state().await;
         let machine = state.running(id)?;
         if !is_door_name(name) {

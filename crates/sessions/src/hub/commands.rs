@@ -39,9 +39,11 @@ impl Hub {
             }
             Command::Migrate(reply) => {
                 let until = later(now, settings.migrate);
-                match self.happen(Event::Migrate { until }).await? {
-                    Ok(()) => self.waiting.for_move(reply),
-                    Err(refused) => answer(reply, Err(refused.into())),
+                let from = self.lifecycle.place();
+                match (self.happen(Event::Migrate { until }).await?, from) {
+                    (Ok(()), Some(from)) => self.waiting.for_move(from, reply),
+                    (Ok(()), None) => answer(reply, Err(Refused::NotRunning.into())),
+                    (Err(refused), _) => answer(reply, Err(refused.into())),
                 }
             }
             Command::Clear(reply) => {

@@ -14,15 +14,23 @@ use provider::{
 use super::label;
 use crate::Machine;
 use crate::lease::Lease;
+use crate::registry::later;
 
 /// Between two looks at a lease that is over.
 const LEASE: Duration = Duration::from_millis(50);
 /// What a fault says to people, at most.
 const MESSAGE: usize = 500;
 
-/// Receipts that came of an effect.
+/// What came of an effect, to be written down.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Notes(Arc<Mutex<Vec<Note>>>);
+pub(super) struct Notes(Arc<Mutex<Noted>>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    receipts: Vec<Note>,
+    /// Why it did not come about.
+    trouble: Option<String>,
+}
 
 #[derive(Debug)]
 pub(super) struct Note {
@@ -36,7 +44,7 @@ pub(super) struct Note {
 
 impl Notes {
     fn add(&self, receipt: &Receipt, generation: Generation, is_recovered: bool) {
-        self.lock().push(Note {
+        self.lock().receipts.push(Note {
             receipt: receipt.clone(),
             generation,
             is_recovered,
@@ -45,7 +53,7 @@ impl Notes {
     }
 
     fn add_wanted(&self, receipt: &Receipt, generation: Generation, message: Option<String>) {
-        self.lock().push(Note {
+        self.lock().receipts.push(Note {
             receipt: receipt.clone(),
             generation,
             is_recovered: false,
@@ -54,10 +62,14 @@ impl Notes {
     }
 
     pub(super) fn take(&self) -> Vec<Note> {
-        std::mem::take(&mut *self.lock())
+        std::mem::take(&mut self.lock().receipts)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Note>> {
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.lock().trouble.take()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Noted> {
         self.0.lock().expect("no holder of this lock panics")
     }
 }
@@ -73,6 +85,8 @@ pub(super) struct Hand {
     pub(super) pauses: Arc<[Duration]>,
     /// What one call may take.
     pub(super) call: Duration,
+    /// What the second half of a move may take.
+    pub(super) migrate: Duration,
     /// Of a session with a workplace: who dials.
     pub(super) link: Option<LinkBy>,
     pub(super) machine: Machine,
@@ -234,7 +248,8 @@ impl Hand {
             Some(snapshot) => Event::Captured {
                 generation,
                 snapshot,
-                until,
+                // Each half of a move has its own time.
+                until: later(self.clock.now(), self.migrate),
             },
             None => Event::RestFailed { generation },
         })
@@ -290,6 +305,7 @@ impl Hand {
     fn or_as_before(&self, generation: Generation, done: Result<Event, ProviderError>) -> Event {
         done.unwrap_or_else(|error| {
             tracing::warn!(session = %self.session, %error, "a sandbox cannot be made to rest");
+            self.notes.lock().trouble = Some(fault_of(&error, &Way::Wake).message);
             Event::RestFailed { generation }
         })
     }

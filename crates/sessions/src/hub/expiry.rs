@@ -3,6 +3,9 @@ use std::time::Duration;
 use model::session::{Generation, Lifecycle, State};
 use model::{SignedDuration, Timestamp};
 
+/// Never tried again sooner: its end may be over, and it lives all the same.
+const SOON: SignedDuration = SignedDuration::from_secs(1);
+
 /// When to leave a sandbox that its provider will end.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
@@ -32,7 +35,8 @@ impl Expiry {
             Some(_) if running.leaving.is_some() || self.is_under_way => None,
             Some((_, expires_at)) if is_new => Some(leave_at(expires_at, now, grace)),
             Some((_, expires_at)) if self.leave_at.is_none() => {
-                now.checked_add(expires_at.duration_since(now) / 2).ok()
+                let half = expires_at.duration_since(now) / 2;
+                now.checked_add(half.max(SOON)).ok()
             }
             Some(_) => self.leave_at,
             None => None,

@@ -7,12 +7,22 @@ use store::transcript::Message;
 pub(super) const MESSAGES: u32 = 40;
 const CHARACTERS: usize = 6000;
 
-/// The newest of it, in order; nothing if nothing was said on this channel before `prompt`.
-pub(super) fn tell(messages: &[Message], channel: &str, prompt: &str) -> Option<String> {
+/// The newest of it, in order; nothing if nothing was said on this channel before `prompt`. What
+/// still waits to be said, nobody has said.
+pub(super) fn tell(
+    messages: &[Message],
+    channel: &str,
+    prompt: &str,
+    waits: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let is_said = |message: &&Message| {
+        let prompt_id = message.prompt_id.as_deref();
+        prompt_id != Some(prompt) && !prompt_id.is_some_and(&waits)
+    };
     let said = messages
         .iter()
         .filter(|message| message.channel == channel)
-        .filter(|message| message.prompt_id.as_deref() != Some(prompt))
+        .filter(is_said)
         .filter(|message| message.reverted_seq.is_none())
         .filter_map(line)
         .collect::<Vec<_>>();
@@ -79,10 +89,21 @@ mod tests {
             message(Role::User, "web:default", "3", "what is my name?"),
         ];
         assert_eq!(
-            tell(&said, "web:default", "3").as_deref(),
+            tell(&said, "web:default", "3", |_| false).as_deref(),
             Some("User: my name is Ada\n\nAssistant: Hello Ada")
         );
-        assert_eq!(tell(&said, "slack:C1", "2"), None);
+        assert_eq!(tell(&said, "slack:C1", "2", |_| false), None);
+    }
+
+    #[test]
+    fn what_waits_behind_it_is_not_told() {
+        let said = [
+            message(Role::User, "c", "1", "first"),
+            message(Role::User, "c", "2", "second"),
+            message(Role::User, "c", "3", "third"),
+        ];
+        let told = tell(&said, "c", "2", |prompt| prompt == "3");
+        assert_eq!(told.as_deref(), Some("User: first"));
     }
 
     #[test]
@@ -93,7 +114,7 @@ mod tests {
             message(Role::User, "c", "2", &long),
             message(Role::User, "c", "3", &long),
         ];
-        let told = tell(&said, "c", "4").unwrap();
+        let told = tell(&said, "c", "4", |_| false).unwrap();
         assert_eq!(told.chars().count(), CHARACTERS);
         assert!(told.ends_with('ä'));
         assert!(!told.contains("first"));

@@ -23,6 +23,7 @@ pub(crate) mod label;
 mod line;
 mod moves;
 mod parts;
+mod phases;
 mod prompts;
 mod sieve;
 mod talk;
@@ -55,6 +56,7 @@ use self::expiry::Expiry;
 use self::idle::Idle;
 use self::line::Line;
 pub use self::parts::OpenParts;
+use self::phases::Phases;
 use self::sieve::Sieve;
 use self::talk::Link;
 use self::waiting::Waiting;
@@ -73,7 +75,7 @@ const ON_THE_WAY: usize = 256;
 #[derive(Debug)]
 pub(crate) enum Command {
     EnsureReady(Reply<Place>),
-    Rest(Rest, Reply<Receipt>),
+    Rest(Rest, Reply<Option<Receipt>>),
     Clear(Reply<()>),
     Recover(Origin, Reply<Place>),
     Migrate(Reply<Place>),
@@ -139,6 +141,8 @@ pub(crate) struct Loaded {
     pub(crate) prompts: Vec<Prompt>,
     pub(crate) channels: Vec<store::channels::Channel>,
     pub(crate) messages: Vec<OpenMessage>,
+    /// Where somebody last spoke.
+    pub(crate) last_channel: Option<String>,
     pub(crate) lease: Lease,
 }
 
@@ -169,8 +173,7 @@ pub(crate) struct Hub {
     /// A sandbox that is up, and whose agent is waited for.
     booting: Option<Booting>,
     queue: Queue,
-    /// Of a start: when its last phase was over.
-    phase_since: Option<Timestamp>,
+    phases: Phases,
     /// Since when nothing is to be done and nobody is there.
     quiet_since: Option<Timestamp>,
     /// How many prompts are under way, for those who wait for them to end.
@@ -263,6 +266,7 @@ impl Hub {
             clock: Arc::clone(&shared.clock),
             pauses: Arc::clone(&shared.settings.retries),
             call: shared.settings.call,
+            migrate: shared.settings.migrate,
             machine: spec.machine.clone(),
             lease: loaded.lease,
             notes: Notes::default(),
@@ -291,14 +295,14 @@ impl Hub {
             way_out: None,
             sieve: None,
             booting: None,
-            phase_since: None,
+            phases: Phases::default(),
             quiet_since: None,
             queue,
             turns,
             stop_turns_at: None,
             is_wanted: false,
             is_torn: false,
-            last_channel: None,
+            last_channel: loaded.last_channel,
             messages: messages.map(|one| (one.id.clone(), one)).collect(),
             parts: OpenParts::default(),
             agent_sessions: channels
@@ -402,7 +406,7 @@ impl Hub {
         self.follow_expiry();
         self.attend();
         self.follow_way_out();
-        talk::flush(&mut self.link, self.fence.term);
+        self.flush();
         if !self.is_unneeded() {
             self.quiet_since = None;
         } else if self.quiet_since.is_none() {

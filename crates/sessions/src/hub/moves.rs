@@ -1,13 +1,15 @@
 //! From one state of the session to the next, and what is done about it.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use jobs::Job;
 use model::session::{
     Boot, Effect, Event, Generation, Held, Lifecycle, PauseReason, Place, Refused, Rest, State,
 };
-use model::{Id, Session, Timestamp};
+use model::{Id, Timestamp};
 use provider::Capability;
 use serde_json::json;
 use store::snapshots::{Kept, Kind, Sizes, Snapshot as Receipt};
@@ -49,7 +51,9 @@ impl Hub {
     /// To another sandbox while somebody is there, else to rest.
     async fn give_way(&mut self) -> Result<(), End> {
         self.expiry.end();
-        let is_in_use = self.clients.load(Ordering::Relaxed) > 0 || !self.queue.is_idle();
+        let is_in_use = self.clients.load(Ordering::Relaxed) > 0
+            || !self.queue.is_idle()
+            || self.is_automated();
         if !is_in_use {
             return self.rest_for_want_of_use().await;
         }
@@ -57,6 +61,12 @@ impl Hub {
         let _ = self.happen(Event::Migrate { until }).await?;
         self.follow_expiry();
         Ok(())
+    }
+
+    /// Programs watch by asking now and then: nobody is seen to be there.
+    fn is_automated(&self) -> bool {
+        let channel = self.last_channel.as_deref();
+        channel.is_some_and(|channel| channel.split(':').next() == Some("automation"))
     }
 
     pub(super) async fn rest_for_want_of_use(&mut self) -> Result<(), End> {
@@ -122,6 +132,7 @@ impl Hub {
             }) => {
                 self.line.is_done(generation);
                 self.write_down(&notes).await?;
+                let trouble = self.trouble_of(event.as_ref(), &notes);
                 match event {
                     Some(Event::Ready { place, expires_at }) if self.waits_for_an_agent() => {
                         self.phase_is_over("sandbox").await?;
@@ -131,6 +142,9 @@ impl Hub {
                         let _ = self.happen(event).await?;
                     }
                     None => {}
+                }
+                if let Some((code, message)) = trouble {
+                    self.tell_trouble(code, &message).await?;
                 }
                 self.go_on_with(generation);
             }
@@ -163,6 +177,28 @@ impl Hub {
         self.tell_waiting().await
     }
 
+    /// What everybody is told who did not ask for it: the session goes on as it was.
+    fn trouble_of(&self, event: Option<&Event>, notes: &Notes) -> Option<(&'static str, String)> {
+        let is_move = matches!(self.lifecycle.state, State::Migrating(_));
+        let code = if is_move {
+            "move-failed"
+        } else {
+            "pause-failed"
+        };
+        match event? {
+            Event::RestFailed { .. } => Some((code, notes.trouble()?)),
+            Event::BootFailed { fault, .. } if is_move => Some((code, fault.message.clone())),
+            _ => None,
+        }
+    }
+
+    async fn tell_trouble(&mut self, code: &str, message: &str) -> Result<(), End> {
+        let body = json!({ "type": "error", "code": code, "message": message });
+        let event = NewEvent::from_json(body.to_string())?;
+        let write = Write::new(self.fence, self.shared.clock.now()).event(event);
+        self.submit(write, Then::default()).await
+    }
+
     /// Writes a move, tells it, and acts on it. A refused one changes nothing.
     pub(super) async fn happen(&mut self, event: Event) -> Result<Result<(), Refused>, End> {
         let (next, effects) = match self.lifecycle.clone().apply(event) {
@@ -182,6 +218,7 @@ impl Hub {
                 changed
             });
         }
+        self.tell_what_it_starts_from(&effects).await?;
         self.act(effects);
         Ok(Ok(()))
     }
@@ -327,17 +364,14 @@ impl Hub {
 
     pub(super) fn act(&mut self, effects: Vec<Effect>) {
         for effect in effects {
-            let settings = &self.shared.settings;
             let patience = match &effect {
                 Effect::Rest { .. } => Some(Duration::ZERO),
-                Effect::Capture { .. } => Some(settings.turn),
+                Effect::Capture { .. } => Some(self.shared.settings.turn),
                 _ => None,
             };
             if let Some(patience) = patience {
+                let patience = self.while_there(patience, 2);
                 self.stop_turns_at = Some(later(self.shared.clock.now(), patience));
-            }
-            if matches!(effect, Effect::Boot { .. }) {
-                self.phase_since = Some(self.shared.clock.now());
             }
             let generation = self.line.put(effect);
             self.go_on_with(generation);
@@ -356,6 +390,7 @@ impl Hub {
             Effect::Capture { .. } => settings.turn + settings.drain,
             _ => Duration::ZERO,
         };
+        let patience = self.while_there(patience, 3);
         self.follow_turns();
         let mut turns = self.turns.subscribe();
         self.work.spawn(async move {
@@ -370,7 +405,11 @@ impl Hub {
             let event = tokio::select! {
                 biased;
                 () = given_up.cancelled() => None,
-                event = act => event,
+                // A fault of ours: the deadline mends it, and what comes after is done all the same.
+                event = AssertUnwindSafe(act).catch_unwind() => event.unwrap_or_else(|_| {
+                    tracing::error!(session = %hand.session, generation = generation.0, "work for a session broke");
+                    None
+                }),
             };
             Outcome::Effect {
                 generation,
@@ -380,21 +419,17 @@ impl Hub {
         });
     }
 
-    /// Told with the time since the phase before it was over.
-    pub(super) async fn phase_is_over(&mut self, name: &str) -> Result<(), End> {
-        let now = self.shared.clock.now();
-        let Some(since) = self.phase_since.replace(now) else {
-            return Ok(());
+    /// So long, and no longer than so many quarters of the time that the sandbox still has: who
+    /// waits for turns to end must leave enough of it to keep the files.
+    fn while_there(&self, patience: Duration, quarters: u32) -> Duration {
+        let expires_at = match &self.lifecycle.state {
+            State::Running(running) => running.expires_at,
+            State::Migrating(migrating) => migrating.expires_at,
+            _ => None,
         };
-        let took = now.duration_since(since).as_millis();
-        let took_ms = u64::try_from(took).unwrap_or_default();
-        tracing::info!(session = %self.fence.session, phase = name, took_ms, "a phase of a start is over");
-        let phase = json!({ "name": name, "state": "done", "took_ms": took_ms });
-        let status = self.lifecycle.client_status();
-        let body = json!({ "type": "status", "status": status, "phase": phase });
-        let event = NewEvent::from_json(body.to_string())?;
-        let write = Write::new(self.fence, now).event(event);
-        self.submit(write, Then::default()).await
+        let left = expires_at.map(|at| at.duration_since(self.shared.clock.now()));
+        let left = left.map(|left| Duration::try_from(left).unwrap_or_default() / 4 * quarters);
+        left.map_or(patience, |left| patience.min(left))
     }
 
     /// Receipts for what was kept. Before the move that follows from it.
@@ -406,13 +441,59 @@ impl Hub {
         }
         let mut write = Write::new(self.fence, now);
         for note in notes {
-            write = write.snapshot(receipt(&note, self.fence.session, &self.provider_name, now));
+            write = write.snapshot(self.receipt(&note, now));
         }
         self.submit(write, Then::default()).await
     }
 
+    fn receipt(&self, note: &Note, now: Timestamp) -> Receipt {
+        let provider = &self.provider_name;
+        let millis = |time: f64| Duration::try_from_secs_f64(time / 1000.0).unwrap_or_default();
+        let millis = |time| u64::try_from(millis(time).as_millis()).unwrap_or(u64::MAX);
+        let (id, kind) = if let Some(snapshot) = &note.receipt.snapshot {
+            (snapshot.to_string(), Kind::Disk)
+        } else {
+            // Nothing was copied: a name of its own, for the receipt alone.
+            let name = Id::<model::Snapshot>::new(&model::SystemClock);
+            (format!("{provider}:pause:{name}"), Kind::Pause)
+        };
+        let (digest, bytes, files) = (
+            note.receipt.digest.clone(),
+            note.receipt.bytes,
+            note.receipt.files,
+        );
+        Receipt {
+            id,
+            // Whoever deletes the session leaves its snapshots to be found.
+            organisation: Some(self.organisation),
+            session: Some(self.fence.session),
+            generation: Some(note.generation.0),
+            provider: provider.to_owned(),
+            kind,
+            kept: match note.receipt.kept {
+                provider::Kept::Disk => Kept::Disk,
+                provider::Kept::Memory => Kept::Memory,
+            },
+            recovered: note.is_recovered,
+            message: note.message.clone(),
+            sizes: digest
+                .zip(bytes)
+                .zip(files)
+                .map(|((digest, bytes), files)| Sizes {
+                    digest,
+                    bytes,
+                    files,
+                }),
+            took_ms: Some(millis(note.receipt.took_ms)),
+            frozen_ms: Some(millis(note.receipt.frozen_ms)),
+            created_at: now,
+            removed_at: None,
+        }
+    }
+
     /// The wish to run, from what the session was asked to be: it is read anew each time.
     pub(super) async fn begin(&mut self) -> Result<Event, End> {
+        self.phases.begin(self.shared.clock.now());
         let record = self.shared.store.load_session(self.fence.session).await?;
         match serde_json::from_str::<Spec>(&record.spec) {
             Ok(spec) => {
@@ -444,49 +525,6 @@ impl Hub {
         }
         self.waiting.tell_ready(&self.lifecycle);
         Ok(())
-    }
-}
-
-fn receipt(note: &Note, session: Id<Session>, provider: &str, now: Timestamp) -> Receipt {
-    let millis = |time: f64| Duration::try_from_secs_f64(time / 1000.0).unwrap_or_default();
-    let millis = |time| u64::try_from(millis(time).as_millis()).unwrap_or(u64::MAX);
-    let (id, kind) = if let Some(snapshot) = &note.receipt.snapshot {
-        (snapshot.to_string(), Kind::Disk)
-    } else {
-        // Nothing was copied: a name of its own, for the receipt alone.
-        let name = Id::<model::Snapshot>::new(&model::SystemClock);
-        (format!("{provider}:pause:{name}"), Kind::Pause)
-    };
-    let (digest, bytes, files) = (
-        note.receipt.digest.clone(),
-        note.receipt.bytes,
-        note.receipt.files,
-    );
-    Receipt {
-        id,
-        organisation: None,
-        session: Some(session),
-        generation: Some(note.generation.0),
-        provider: provider.to_owned(),
-        kind,
-        kept: match note.receipt.kept {
-            provider::Kept::Disk => Kept::Disk,
-            provider::Kept::Memory => Kept::Memory,
-        },
-        recovered: note.is_recovered,
-        message: note.message.clone(),
-        sizes: digest
-            .zip(bytes)
-            .zip(files)
-            .map(|((digest, bytes), files)| Sizes {
-                digest,
-                bytes,
-                files,
-            }),
-        took_ms: Some(millis(note.receipt.took_ms)),
-        frozen_ms: Some(millis(note.receipt.frozen_ms)),
-        created_at: now,
-        removed_at: None,
     }
 }
 

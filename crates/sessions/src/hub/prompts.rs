@@ -281,7 +281,9 @@ impl Hub {
         };
         let ask = read_ask(&prompt)?;
         let before = self.shared.store.last_messages(session, history::MESSAGES);
-        let context = history::tell(&before.await?, &prompt.channel, id);
+        let context = history::tell(&before.await?, &prompt.channel, id, |prompt| {
+            self.queue.waits(prompt)
+        });
         Ok(Some(link::Prompt {
             id: prompt.id,
             content: ask.content,

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use model::session::{Effect, Event, Fault, FaultCode, Place, State};
+use model::Origin;
+use model::session::{Boot as BootState, Effect, Event, Fault, FaultCode, Place, State, Step, Way};
 use provider::{Capability, LinkBy};
 use store::limits::FOREIGN_ID;
 use store::prompts::Destination;
@@ -84,17 +85,6 @@ async fn has_room(outbox: Option<mpsc::Sender<Out>>) {
     match outbox {
         Some(outbox) if outbox.reserve().await.is_ok() => {}
         _ => std::future::pending().await,
-    }
-}
-
-/// Hands on what can be handed on. A connection that takes nothing is given up.
-pub(super) fn flush(link: &mut Option<Link>, term: u64) {
-    let Some(link) = link else { return };
-    if let Some(live) = &mut link.live {
-        live.flush(term);
-        if live.unsent.len() > UNSENT {
-            link.live = None;
-        }
     }
 }
 
@@ -282,6 +272,17 @@ impl Hub {
         }
     }
 
+    /// Hands on what can be handed on. A connection that takes nothing is given up.
+    pub(super) fn flush(&mut self) {
+        let link = self.link.as_mut().and_then(|link| link.live.as_mut());
+        let Some(live) = link else { return };
+        live.flush(self.fence.term);
+        if live.unsent.len() > UNSENT {
+            let connection = live.connection;
+            self.hang_up(connection, None);
+        }
+    }
+
     /// Its link is over; what runs, runs on.
     pub(super) fn hang_up(&mut self, connection: u64, close: Option<Close>) {
         let Some(link) = &mut self.link else { return };
@@ -398,10 +399,14 @@ impl Hub {
 
     /// What the workplace is to become, and what it asked and may not have heard the answer to.
     fn dress(&mut self, live: &mut Live, place: Place) {
-        let boot = Boot {
+        let mut boot = Boot {
             agent_sessions: self.agent_sessions.clone(),
             ..self.spec.boot.clone()
         };
+        if let Some(origin) = self.starts_from() {
+            boot.has_deps |= origin.has_deps();
+            boot.freshness.restored |= !matches!(origin, Origin::Base(_) | Origin::Bare);
+        }
         let boot = self.shared.outside.dress(&self.visitor(place), boot);
         live.say(FromHub::Init(Box::new(boot)));
         for answer in self.answers() {
@@ -412,6 +417,24 @@ impl Hub {
             outside.is_up(handle, place).await;
             Outcome::Dressed
         });
+    }
+
+    /// What a sandbox that is on its way was made from; of one that serves it does not matter.
+    fn starts_from(&self) -> Option<Origin> {
+        match &self.lifecycle.state {
+            State::Starting(starting) => match &starting.boot {
+                BootState::UnderWay {
+                    way: Way::New { origin },
+                    ..
+                } => Some(origin.clone()),
+                _ => None,
+            },
+            State::Migrating(migrating) => match &migrating.step {
+                Step::Moving { from, .. } => Some(Origin::Session(from.clone())),
+                Step::Capturing { .. } => None,
+            },
+            _ => None,
+        }
     }
 
     /// What is in memory says more than what was written: the store counts.

@@ -10,8 +10,9 @@ use crate::HubError;
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     ready: Vec<Reply<Place>>,
-    moved: Vec<Reply<Place>>,
-    rested: Vec<Reply<Receipt>>,
+    /// With the sandbox that it is to leave.
+    moved: Vec<(Place, Reply<Place>)>,
+    rested: Vec<Reply<Option<Receipt>>>,
 }
 
 impl Waiting {
@@ -19,11 +20,11 @@ impl Waiting {
         self.ready.push(reply);
     }
 
-    pub(super) fn for_move(&mut self, reply: Reply<Place>) {
-        self.moved.push(reply);
+    pub(super) fn for_move(&mut self, from: Place, reply: Reply<Place>) {
+        self.moved.push((from, reply));
     }
 
-    pub(super) fn for_rest(&mut self, reply: Reply<Receipt>) {
+    pub(super) fn for_rest(&mut self, reply: Reply<Option<Receipt>>) {
         self.rested.push(reply);
     }
 
@@ -38,7 +39,17 @@ impl Waiting {
     pub(super) fn tell_ready(&mut self, lifecycle: &Lifecycle) {
         if let Some(answer) = ready(lifecycle) {
             tell(&mut self.ready, &answer);
-            tell(&mut self.moved, &answer);
+            for (from, reply) in self.moved.drain(..) {
+                let answer = match &answer {
+                    Ok(place) if *place == from => Err(HubError::Failed(Fault {
+                        code: FaultCode::Provider,
+                        message: "the move did not come about; the session runs on".to_owned(),
+                    })),
+                    answer => answer.clone(),
+                };
+                // Whoever asked may have gone.
+                let _ = reply.send(answer);
+            }
         }
     }
 
@@ -46,11 +57,10 @@ impl Waiting {
         !self.rested.is_empty()
     }
 
-    /// With the receipt for what was kept.
+    /// With the receipt for what was kept, if there was anything.
     pub(super) fn tell_rested(&mut self, lifecycle: &Lifecycle, receipt: Option<&Receipt>) {
         if let Some(answer) = rested(lifecycle) {
-            let receipt = receipt.cloned();
-            let answer = answer.and_then(|()| receipt.ok_or(Refused::NotRunning.into()));
+            let answer = answer.map(|()| receipt.cloned());
             tell(&mut self.rested, &answer);
         }
     }

@@ -383,6 +383,12 @@ impl Queue {
         all.any(|channel| !channel.waiting.is_empty())
     }
 
+    /// Whether this one is still to be sent.
+    pub(crate) fn waits(&self, prompt: &str) -> bool {
+        let mut all = self.channels.values().flat_map(|channel| &channel.waiting);
+        all.any(|waiting| waiting.id == prompt)
+    }
+
     /// How many are under way.
     pub(crate) fn under_way(&self) -> usize {
         let all = self.channels.values();

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use model::session::{ClientStatus, PauseReason, StopReason, SuspendReason};
 use model::{Id, Session};
 use nacre_sessions::{Handle, HubError};
+use provider::fake::Fake;
 use provider::faulty::{Fault, Faulty};
 use provider::{
-    FileEntry, FileEvent, FileKind, Provider as _, SandboxId, SandboxState, files_from,
+    Capability, FileEntry, FileEvent, FileKind, Provider as _, SandboxId, SandboxState, files_from,
 };
 
 use crate::world::{Process, World, within};
@@ -79,10 +80,27 @@ impl Deed {
     }
 }
 
-async fn everything_goes_wrong_during(deed: Deed) {
+/// What the provider can.
+#[derive(Debug, Clone, Copy)]
+enum Can {
+    Everything,
+    /// Sandboxes rest by being stopped, and move so too.
+    NotPause,
+}
+
+impl Can {
+    fn fake(self) -> Fake {
+        match self {
+            Self::Everything => Fake::default(),
+            Self::NotPause => Fake::builder().without(Capability::Pause).build(),
+        }
+    }
+}
+
+async fn everything_goes_wrong_during(deed: Deed, can: Can) {
     let all = BLOWS.map(|blow| async move {
         for call in 1..=CALLS {
-            if !goes_wrong(deed, blow, call).await {
+            if !goes_wrong(deed, can, blow, call).await {
                 assert!(call > 1, "{deed:?} makes no call");
                 return;
             }
@@ -93,8 +111,8 @@ async fn everything_goes_wrong_during(deed: Deed) {
 }
 
 /// Whether it got as far as that call.
-async fn goes_wrong(deed: Deed, blow: Blow, call: usize) -> bool {
-    let world = World::new().await;
+async fn goes_wrong(deed: Deed, can: Can, blow: Blow, call: usize) -> bool {
+    let world = World::with(can.fake()).await;
     let provider = Arc::new(Faulty::new(Arc::new(world.fake.clone())));
     let mut process = world.process("first", provider.clone());
     let session = world.record().await;
@@ -129,7 +147,7 @@ async fn goes_wrong(deed: Deed, blow: Blow, call: usize) -> bool {
         process = world.process("second", provider.clone());
         handle = opened(&process, session).await;
     }
-    let what = format!("{deed:?}, {blow:?} at call {call}");
+    let what = format!("{deed:?} with {can:?}, {blow:?} at call {call}");
     if deed == Deed::Stop {
         is_over(&world, &handle, &what).await;
     } else {
@@ -216,20 +234,24 @@ async fn is_written(world: &World, sandbox: SandboxId) -> bool {
 }
 
 macro_rules! deeds {
-    ($($name:ident: $deed:ident,)*) => {$(
+    ($($name:ident: $deed:ident, $can:ident;)*) => {$(
         #[tokio::test(flavor = "multi_thread")]
         async fn $name() {
-            everything_goes_wrong_during(Deed::$deed).await;
+            everything_goes_wrong_during(Deed::$deed, Can::$can).await;
         }
     )*};
 }
 
 deeds! {
-    a_creation_survives_every_fault: Create,
-    a_pause_survives_every_fault: Pause,
-    a_resumption_survives_every_fault: Resume,
-    a_suspension_survives_every_fault: Suspend,
-    a_migration_survives_every_fault: Migrate,
-    a_snapshot_survives_every_fault: Snapshot,
-    a_stop_survives_every_fault: Stop,
+    a_creation_survives_every_fault: Create, Everything;
+    a_pause_survives_every_fault: Pause, Everything;
+    a_resumption_survives_every_fault: Resume, Everything;
+    a_suspension_survives_every_fault: Suspend, Everything;
+    a_migration_survives_every_fault: Migrate, Everything;
+    a_snapshot_survives_every_fault: Snapshot, Everything;
+    a_stop_survives_every_fault: Stop, Everything;
+    a_pause_by_stopping_survives_every_fault: Pause, NotPause;
+    a_resumption_from_disk_survives_every_fault: Resume, NotPause;
+    a_suspension_by_stopping_survives_every_fault: Suspend, NotPause;
+    a_migration_by_stopping_survives_every_fault: Migrate, NotPause;
 }

@@ -1,7 +1,9 @@
 use model::Origin;
 use model::session::{ClientStatus, PauseReason, Refused, StopReason, SuspendReason};
 use nacre_sessions::HubError;
-use provider::{Provider as _, ProviderError, SandboxState};
+use provider::fake::Fake;
+use provider::{Capability, Provider as _, ProviderError, SandboxState};
+use store::snapshots::Kept;
 
 use crate::world::{World, within};
 
@@ -69,6 +71,75 @@ async fn a_suspended_session_gives_up_its_memory_and_waits_for_its_reason_to_go(
 }
 
 #[tokio::test]
+async fn a_session_that_never_ran_is_suspended_with_nothing_to_keep() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let kept = session.suspend(SuspendReason::CreditLimit).await.unwrap();
+    assert_eq!(kept, None);
+    assert_eq!(session.seen().borrow().status, ClientStatus::Suspended);
+}
+
+#[tokio::test]
+async fn a_pause_without_memory_is_told_from_one_with_it() {
+    let world = World::with(Fake::builder().without(Capability::Pause).build()).await;
+    let session = world.session().await;
+    let before = session.ensure_ready().await.unwrap();
+    let receipt = session.pause(PauseReason::Manual).await.unwrap();
+    assert_eq!(receipt.kept, Kept::Disk);
+    let after = session.ensure_ready().await.unwrap();
+    assert_eq!(after.generation, before.generation.next());
+}
+
+#[tokio::test]
+async fn a_move_that_does_not_come_about_is_told_to_all_and_the_session_runs_on() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let before = session.ensure_ready().await.unwrap();
+    world
+        .fake
+        .fail_next("ensure", ProviderError::refused("no room"));
+    let moved = session.migrate().await;
+    assert!(matches!(moved, Err(HubError::Failed(_))), "{moved:?}");
+    assert_eq!(session.ensure_ready().await.unwrap(), before);
+    within("it runs", || async {
+        let all = world.sandboxes().await;
+        matches!(&all[..], [one] if one.state == SandboxState::Running)
+    })
+    .await;
+    let told = world.store.events_after(session.session(), 0, 1000).await;
+    let Ok(store::Replay::Events { events, .. }) = told else {
+        panic!("{told:?}");
+    };
+    let mut told = events.iter().filter(|event| event.kind == "error");
+    let told = told.next().unwrap();
+    assert!(told.body.contains("move-failed") && told.body.contains("no room"));
+}
+
+#[tokio::test]
+async fn a_fork_of_a_session_that_is_just_stopped_has_its_last_files() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let place = session.ensure_ready().await.unwrap();
+    session.stop(StopReason::Manual).await.unwrap();
+    // Whether or not its disk is sealed by now.
+    let fork = world.sessions.fork(session.session(), None, None).await;
+    let fork = world.sessions.open(fork.unwrap()).await.unwrap();
+    let forked = fork.ensure_ready().await.unwrap();
+    assert_ne!(forked.sandbox, place.sandbox);
+    assert!(fork.seen().borrow().snapshot.is_some());
+}
+
+#[tokio::test]
+async fn a_start_tells_its_phases_in_order() {
+    let world = World::new().await;
+    let session = world.session().await;
+    session.ensure_ready().await.unwrap();
+    let phases = world.store.last_phases(session.session()).await.unwrap();
+    let names: Vec<&str> = phases.iter().map(|phase| &*phase.name).collect();
+    assert_eq!(names[..4], ["context", "origin", "sandbox", "link"]);
+}
+
+#[tokio::test]
 async fn a_boot_that_fails_is_told_and_may_be_tried_again() {
     let world = World::new().await;
     let session = world.session().await;
@@ -126,23 +197,6 @@ async fn a_migration_ends_on_a_new_sandbox_with_the_same_disk() {
         world.history(session.session()).await,
         "running > migrating > running"
     );
-}
-
-#[tokio::test]
-async fn a_migration_that_fails_leaves_the_session_where_it_was() {
-    let world = World::new().await;
-    let session = world.session().await;
-    let before = session.ensure_ready().await.unwrap();
-    world
-        .fake
-        .fail_next("ensure", ProviderError::refused("no room"));
-    let still = session.migrate().await.unwrap();
-    assert_eq!(still, before);
-    within("it runs", || async {
-        let all = world.sandboxes().await;
-        matches!(&all[..], [one] if one.state == SandboxState::Running)
-    })
-    .await;
 }
 
 #[tokio::test]

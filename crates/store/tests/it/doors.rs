@@ -399,11 +399,11 @@ async fn the_phases_of_the_last_start_are_told(world: World) {
             .collect::<Vec<_>>()
     };
     assert!(names().await.is_empty());
-    say(phase("creating", "sandbox", "done", Some(5))).await;
+    say(phase("creating", "context", "done", Some(5))).await;
     say(phase("creating", "clone", "failed", None)).await;
     say(json!({"type": "status", "status": "resuming"})).await;
     assert!(names().await.is_empty());
-    say(phase("resuming", "sandbox", "done", Some(3))).await;
+    say(phase("resuming", "context", "done", Some(3))).await;
     say(phase("resuming", "link", "done", Some(2))).await;
     say(phase("resuming", "agent", "started", None)).await;
     say(json!({"type": "status", "status": "running", "message": null})).await;
@@ -412,7 +412,7 @@ async fn the_phases_of_the_last_start_are_told(world: World) {
     assert_eq!(
         names().await,
         [
-            "sandbox done Some(3)",
+            "context done Some(3)",
             "link done Some(2)",
             "agent done Some(9)"
         ]
