@@ -127,13 +127,18 @@ impl Turn {
             return;
         };
         let allowed = self.allowance(index, more);
+        let takes_more = matches!(&self.pieces[index].body,
+            Body::Text { state, .. } if matches!(state, TextState::Begun | TextState::Open));
+        if allowed.is_empty() || !takes_more {
+            return;
+        }
+        // Deltas are in no log: its place is, before the first of them, so that a tool which is told
+        // of while the text is still being said comes after it.
+        self.hold_places(index + 1, out);
         let piece = &mut self.pieces[index];
         let Body::Text { text, state, kind } = &mut piece.body else {
             return;
         };
-        if allowed.is_empty() || !matches!(state, TextState::Begun | TextState::Open) {
-            return;
-        }
         *state = TextState::Open;
         let offset = text.len() as u64;
         text.push_str(allowed);
@@ -145,8 +150,6 @@ impl Turn {
             offset,
             text: allowed.to_owned(),
         };
-        self.hold_places_before(index, out);
-        self.pieces[index].shown = true;
         self.emit(happening, out);
     }
 
@@ -424,7 +427,7 @@ impl Turn {
     }
 
     fn emit_piece(&mut self, index: usize, out: &mut Vec<Happening>) {
-        self.hold_places_before(index, out);
+        self.hold_places(index, out);
         let piece = &mut self.pieces[index];
         piece.shown = true;
         if let Some(content) = content(&piece.body) {
@@ -437,11 +440,11 @@ impl Turn {
         }
     }
 
-    /// A reader puts parts in the order in which they are first shown. Text that was begun earlier
-    /// and is not known yet is shown empty, so that it comes where it belongs.
-    fn hold_places_before(&mut self, index: usize, out: &mut Vec<Happening>) {
-        for earlier in 0..index {
-            let piece = &mut self.pieces[earlier];
+    /// A reader puts parts in the order in which they are first whole. Text among the first `count`
+    /// that is not known yet is shown empty, so that it comes where it belongs.
+    fn hold_places(&mut self, count: usize, out: &mut Vec<Happening>) {
+        for index in 0..count {
+            let piece = &mut self.pieces[index];
             let waits = matches!(&piece.body,
                 Body::Text { state, .. } if *state != TextState::Closed);
             if waits && !std::mem::replace(&mut piece.shown, true) {

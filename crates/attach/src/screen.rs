@@ -146,9 +146,9 @@ impl Screen {
                 self.notice = Some(clean(&format!("the model is {to} now: {reason}")));
             }
             // What was never taken up is not shown as waiting for ever.
-            Event::Prompt { id, status, reason }
-                if status.is_over() && self.sent.iter().any(|(sent, _)| sent == id) =>
-            {
+            Event::Prompt {
+                id, status, reason, ..
+            } if status.is_over() && self.sent.iter().any(|(sent, _)| sent == id) => {
                 self.sent.retain(|(sent, _)| sent != id);
                 self.notice = reason.as_deref().map(clean);
             }

@@ -1,8 +1,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    base, bench, completions, config, doctor, internal, login, man, prove, sandbox, secret, serve,
-    session, snapshot, storage, token,
+    base, bench, completions, config, doctor, internal, login, man, prove, repo, sandbox, secret,
+    serve, session, snapshot, storage, token,
 };
 
 /// Runs coding agents in sandboxes and never loses their work.
@@ -33,6 +33,9 @@ pub(crate) enum Command {
     Session(session::Command),
     /// Print a link that signs a browser in: good once, for a few minutes
     Login(login::Arguments),
+    /// Repositories to choose from
+    #[command(subcommand)]
+    Repo(repo::Command),
     /// Keys and passwords: of models, of git hosts, and for programs in sessions
     #[command(subcommand)]
     Secret(secret::Command),

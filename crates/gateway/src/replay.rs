@@ -197,6 +197,7 @@ impl Replay {
         let questions = store.open_questions(session).await?;
         let prompts = store.open_prompts(session).await?;
         let actions = store.list_actions(session, None, ACTIONS).await?;
+        let env_requests = store.open_env_requests(session).await?;
         let now = self.shared.clock.now();
         let site = self.shared.settings.preview.as_ref();
         let init = Init {
@@ -214,6 +215,10 @@ impl Replay {
                 .iter()
                 .filter(|action| action.status == Status::Pending && !action.is_over_time(now))
                 .map(|action| shown::action(action, now))
+                .collect(),
+            env_requests: env_requests
+                .iter()
+                .filter_map(|asked| serde_json::from_str(&asked.body).ok())
                 .collect(),
             resync,
         };

@@ -1,6 +1,6 @@
 //! Records as clients see them.
 
-use model::session::{Boot, Fault, Lifecycle, State, Way};
+use model::session::{Boot, Fault, Held, Lifecycle, Resting, State, Way};
 use model::{Origin, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -39,6 +39,8 @@ pub fn session(record: &Record, site: Option<&Site>) -> v1::Session {
         snapshot_id: state.snapshot_id.clone(),
         prebuild_id: None,
         parent_id: record.parent.map(|id| id.to_string()),
+        origin_snapshot_id: record.origin_snapshot.clone(),
+        kept: lifecycle.as_ref().and_then(kept).map(str::to_owned),
         degraded: lifecycle.as_ref().and_then(degraded),
         pause_reason: reason(store::sessions::Status::Paused)
             .or_else(|| reason(store::sessions::Status::Suspended)),
@@ -114,6 +116,7 @@ pub fn message(message: store::transcript::Message) -> v1::Message {
         error: done.as_ref().and_then(|done| done.error.clone()),
         usage: done.and_then(|done| done.usage),
         reverted: message.reverted_seq.is_some(),
+        inherited: message.inherited,
         parts: message
             .parts
             .into_iter()
@@ -197,13 +200,24 @@ fn text(value: &Value, at: &str) -> Option<String> {
     value.pointer(at)?.as_str().map(str::to_owned)
 }
 
+fn resting(lifecycle: &Lifecycle) -> Option<&Resting> {
+    match &lifecycle.state {
+        State::Paused(paused) => Some(&paused.resting),
+        State::Suspended(suspended) => Some(&suspended.resting),
+        _ => None,
+    }
+}
+
+fn kept(lifecycle: &Lifecycle) -> Option<&'static str> {
+    match resting(lifecycle)?.held {
+        Held::InPlace { .. } => Some("memory"),
+        Held::Stored { .. } => Some("disk"),
+        Held::Nothing => None,
+    }
+}
+
 fn degraded(lifecycle: &Lifecycle) -> Option<v1::Degraded> {
-    let resting = match &lifecycle.state {
-        State::Paused(paused) => &paused.resting,
-        State::Suspended(suspended) => &suspended.resting,
-        _ => return None,
-    };
-    let degraded = resting.degraded.as_ref()?;
+    let degraded = resting(lifecycle)?.degraded.as_ref()?;
     let field = serde_json::to_value(degraded).ok()?;
     Some(v1::Degraded {
         kept: field["kept"].as_str().map(str::to_owned),

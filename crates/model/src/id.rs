@@ -56,6 +56,8 @@ kinds! {
     Evidence = "evd";
     /// Something that an agent asked to have done outside.
     Action = "act";
+    /// A repository that an organisation works on.
+    Repository = "rep";
 }
 
 /// A typed id over a version 7 UUID: sorts by time of creation, printed `prefix_` and 26 characters of

@@ -25,8 +25,8 @@ mod snapshot;
 pub use bytes::{ByteCount, ByteCountError};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use id::{
-    Action, Audit, Boot, Evidence, Id, IdError, Job, Kind, Organisation, Prompt, Sandbox, Sealed,
-    Session, Share, Snapshot, Token, Upload, Usage, User,
+    Action, Audit, Boot, Evidence, Id, IdError, Job, Kind, Organisation, Prompt, Repository,
+    Sandbox, Sealed, Session, Share, Snapshot, Token, Upload, Usage, User,
 };
 pub use jiff::{SignedDuration, Timestamp};
 pub use origin::{Candidates, Origin, Prebuilt};

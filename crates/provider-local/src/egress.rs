@@ -91,20 +91,25 @@ impl EgressSettings {
         .filter_map(|(key, index)| Some((key, index.as_deref()?)))
     }
 
+    /// What every sandbox may reach that has a proxy.
+    pub fn rules(&self) -> BTreeSet<String> {
+        let mut allow = BTreeSet::new();
+        if self.registries {
+            allow.extend(DEFAULT_RULES.iter().map(|rule| (*rule).to_owned()));
+        }
+        let indexes = self.indexes();
+        allow.extend(indexes.filter_map(|(_, index)| index_rule(index).ok()));
+        allow.extend(self.allow.iter().cloned());
+        allow
+    }
+
     /// The list of a new sandbox: the configuration's and its own.
     pub(crate) fn grant(&self, spec: &SandboxSpec) -> Option<Grant> {
         if spec.network != Network::Proxy {
             return None;
         }
-        let mut allow = BTreeSet::new();
-        if self.registries {
-            allow.extend(DEFAULT_RULES.iter().map(|rule| (*rule).to_owned()));
-        }
-        allow.extend(
-            self.indexes()
-                .filter_map(|(_, index)| index_rule(index).ok()),
-        );
-        allow.extend(self.allow.iter().chain(&spec.allow).cloned());
+        let mut allow = self.rules();
+        allow.extend(spec.allow.iter().cloned());
         Some(Grant {
             allow: allow.into_iter().collect(),
             private: self.private.clone(),

@@ -7,8 +7,8 @@ use camino::Utf8PathBuf;
 use model::{ByteCount, Redactor, SnapshotId, SystemClock, Timestamp};
 use provider::{
     Alive, Capabilities, Capability, Door, Endpoints, Ensured, Exec, ExecSpec, Expected,
-    FileStream, Health, Origin, Pass, Provider, ProviderError, Receipt, Refusals, Resumed, Runtime,
-    Sandbox, SandboxId, SandboxSpec, SandboxState, Stream, Strength,
+    FileStream, Health, Measured, Origin, Pass, Provider, ProviderError, Receipt, Refusals,
+    Resumed, Runtime, Sandbox, SandboxId, SandboxSpec, SandboxState, Stream, Strength,
 };
 use tokio::net::TcpStream;
 use tokio_util::task::TaskTracker;
@@ -508,6 +508,16 @@ impl Provider for Local {
         _spec: &SandboxSpec,
     ) -> Result<Sandbox, ProviderError> {
         Err(ProviderError::Unsupported(Capability::MemorySnapshot))
+    }
+
+    async fn measure(&self, snapshot: &SnapshotId) -> Result<Option<Measured>, ProviderError> {
+        let info = self.digest_snapshot(snapshot).await?;
+        let measured = info.digest.zip(info.bytes).zip(info.files);
+        Ok(measured.map(|((digest, bytes), files)| Measured {
+            digest,
+            bytes,
+            files,
+        }))
     }
 
     async fn delete_snapshot(&self, snapshot: &SnapshotId) -> Result<(), ProviderError> {

@@ -12,8 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
 use crate::{
-    Alive, Capabilities, Door, Edge, Endpoints, Ensured, Exec, ExecSpec, FileStream, Health, Pass,
-    Provider, ProviderError, Receipt, Refusals, Resumed, Sandbox, SandboxId, SandboxSpec, Stream,
+    Alive, Capabilities, Door, Edge, Endpoints, Ensured, Exec, ExecSpec, FileStream, Health,
+    Measured, Pass, Provider, ProviderError, Receipt, Refusals, Resumed, Sandbox, SandboxId,
+    SandboxSpec, Stream,
 };
 
 /// What becomes of one call.
@@ -236,6 +237,10 @@ impl Provider for Faulty {
     ) -> Result<Sandbox, ProviderError> {
         self.around("restore_memory", self.inner.restore_memory(snapshot, spec))
             .await
+    }
+
+    async fn measure(&self, snapshot: &SnapshotId) -> Result<Option<Measured>, ProviderError> {
+        self.around("measure", self.inner.measure(snapshot)).await
     }
 
     async fn delete_snapshot(&self, snapshot: &SnapshotId) -> Result<(), ProviderError> {

@@ -31,8 +31,8 @@ pub use error::{BoxError, ProviderError};
 pub use exec::{EXEC_QUEUE, Exec, ExecInput, ExecOutput, ExecSpec, Exit, Finished, WindowSize};
 pub use files::{FileEntry, FileEvent, FileKind, FileStream, files_from};
 pub use spec::{
-    Alive, Edge, Endpoints, Ensured, Expected, Forward, Health, Kept, LinkBy, Network, Origin,
-    Receipt, Resumed, Runtime, Sandbox, SandboxSpec, SandboxState, Workplace,
+    Alive, Edge, Endpoints, Ensured, Expected, Forward, Health, Kept, LinkBy, Measured, Network,
+    Origin, Receipt, Resumed, Runtime, Sandbox, SandboxSpec, SandboxState, Workplace,
 };
 pub use way_out::{Blocked, Pass, Refusals};
 
@@ -164,6 +164,12 @@ pub trait Provider: Send + Sync + fmt::Debug {
         snapshot: &SnapshotId,
         spec: &SandboxSpec,
     ) -> Result<Sandbox, ProviderError>;
+
+    /// What is in a snapshot, read now if nobody has yet: that may take long. None where the provider
+    /// cannot say.
+    async fn measure(&self, _snapshot: &SnapshotId) -> Result<Option<Measured>, ProviderError> {
+        Ok(None)
+    }
 
     /// Not-found is fine. Sandboxes and snapshots that build on it keep what they need.
     async fn delete_snapshot(&self, snapshot: &SnapshotId) -> Result<(), ProviderError>;

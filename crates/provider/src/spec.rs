@@ -183,6 +183,14 @@ pub struct Receipt {
     pub sealed_ms: f64,
 }
 
+/// What is in a snapshot, once somebody has read it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    pub digest: String,
+    pub bytes: u64,
+    pub files: u64,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ensured {
     pub sandbox: Sandbox,

@@ -4,7 +4,7 @@ use model::{SignedDuration, Timestamp};
 use store::phases::Phase;
 use store::prompts::Prompt;
 use store::snapshots::Snapshot;
-use store::usage::Sum;
+use store::usage::{SessionSum, Sum};
 use wire::v1;
 
 use crate::problem::{Answer, Problem};
@@ -41,6 +41,13 @@ pub(crate) fn usage(sum: &Sum) -> v1::Usage {
         cost_micros: is_known.then_some(sum.cost_micros),
         unpriced_requests: sum.unpriced,
         incomplete_requests: sum.incomplete,
+    }
+}
+
+pub(crate) fn session_usage(sum: &SessionSum) -> v1::SessionUsage {
+    v1::SessionUsage {
+        total: usage(&sum.total),
+        unattributed: usage(&sum.unattributed),
     }
 }
 

@@ -161,14 +161,8 @@ impl Handle {
 
     /// Puts another text in the place of one that still waits.
     pub async fn edit(&self, prompt: &str, ask: &Ask) -> Result<(), HubError> {
-        let body = serde_json::to_string(ask).unwrap_or_default();
-        let prompt = prompt.to_owned();
-        self.ask(|reply| Command::Edit {
-            prompt,
-            body,
-            reply,
-        })
-        .await
+        let (prompt, ask) = (prompt.to_owned(), Box::new(ask.clone()));
+        self.ask(|reply| Command::Edit { prompt, ask, reply }).await
     }
 
     /// Takes one back that still waits.

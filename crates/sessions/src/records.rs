@@ -3,8 +3,9 @@
 use model::session::{Lifecycle, State, StopReason};
 use model::{Id, Organisation, Session, SnapshotId, User};
 use store::sessions::{Channel, NewSession, Type};
+use store::{NewEvent, Tx, limits};
 
-use crate::{HubError, Sessions, Spec};
+use crate::{HubError, Sessions, Spec, inherited};
 
 /// What a session is to be.
 #[derive(Debug, Clone)]
@@ -18,23 +19,51 @@ pub struct New {
     pub spec: Spec,
 }
 
+/// A session that is about to be, with what it begins with.
+#[derive(Debug)]
+pub struct Planned {
+    pub record: NewSession,
+    said: Vec<NewEvent>,
+    /// The agent's conversations, by the names under which they are on its disk. One that is not
+    /// there is begun anew by the agent, which is then told what was said.
+    channels: Vec<store::channels::Channel>,
+}
+
+impl Planned {
+    pub async fn write(&self, tx: &mut Tx) -> store::Result<()> {
+        let at = self.record.at;
+        let fence = tx.create_session(&self.record).await?;
+        let mut session = tx.fenced(fence).await?;
+        for channel in &self.channels {
+            session.set_channel(channel, at).await?;
+        }
+        for some in self.said.chunks(limits::EVENTS_IN_A_WRITE) {
+            session.append(some, at).await?;
+        }
+        Ok(())
+    }
+}
+
 impl Sessions {
     /// A record and nothing more: its first sandbox is made when somebody asks for it.
     pub async fn create(&self, new: New) -> Result<Id<Session>, HubError> {
-        let planned = self.plan(new)?;
+        self.write(&self.plan(new)?).await
+    }
+
+    async fn write(&self, planned: &Planned) -> Result<Id<Session>, HubError> {
         let mut tx = self.shared().store.begin().await?;
-        tx.create_session(&planned).await?;
+        planned.write(&mut tx).await?;
         tx.commit().await?;
-        Ok(planned.id)
+        Ok(planned.record.id)
     }
 
     /// The record, for whoever writes more than that at once.
-    pub fn plan(&self, new: New) -> Result<NewSession, HubError> {
+    pub fn plan(&self, new: New) -> Result<Planned, HubError> {
         let shared = self.shared();
         if !shared.providers.contains_key(&new.provider) {
             return Err(HubError::NoProvider(new.provider));
         }
-        Ok(NewSession {
+        let record = NewSession {
             id: Id::new(&*shared.clock),
             organisation: new.organisation,
             created_by: new.created_by,
@@ -46,11 +75,17 @@ impl Sessions {
             spec: write(&new.spec),
             state: Lifecycle::new().into(),
             at: shared.clock.now(),
+        };
+        Ok(Planned {
+            record,
+            said: Vec::new(),
+            channels: Vec::new(),
         })
     }
 
     /// Another session that goes on from the files of this one: as they are now, or as they were in
-    /// a snapshot of it. What was said stays with the parent.
+    /// a snapshot of it. It begins with what was said by then, and its agent goes on with the
+    /// conversations that are on that disk.
     pub async fn fork(
         &self,
         session: Id<Session>,
@@ -58,10 +93,7 @@ impl Sessions {
         forked_by: Option<Id<User>>,
     ) -> Result<Id<Session>, HubError> {
         let planned = self.plan_fork(session, snapshot, forked_by).await?;
-        let mut tx = self.shared().store.begin().await?;
-        tx.create_session(&planned).await?;
-        tx.commit().await?;
-        Ok(planned.id)
+        self.write(&planned).await
     }
 
     /// Its record, for whoever writes more than that at once.
@@ -70,24 +102,23 @@ impl Sessions {
         session: Id<Session>,
         snapshot: Option<SnapshotId>,
         forked_by: Option<Id<User>>,
-    ) -> Result<NewSession, HubError> {
+    ) -> Result<Planned, HubError> {
         let shared = self.shared();
         let parent = shared.store.load_session(session).await?;
-        let snapshot = match snapshot {
-            Some(snapshot) => {
-                let known = shared.store.find_snapshot(&snapshot.to_string()).await?;
-                let is_its = known.is_some_and(|known| {
-                    known.session == Some(session) && known.removed_at.is_none()
-                });
-                if !is_its {
-                    return Err(store::Error::NotFound("snapshot of this session").into());
-                }
-                Some(snapshot)
-            }
-            None => self.newest_of(session, &parent.state.lifecycle()?).await?,
+        let (snapshot, until) = if let Some(snapshot) = snapshot {
+            let known = shared.store.find_snapshot(&snapshot.to_string()).await?;
+            let its = known
+                .filter(|known| known.session == Some(session) && known.removed_at.is_none())
+                .ok_or(store::Error::NotFound("snapshot of this session"))?;
+            (Some(snapshot), its.created_at)
+        } else {
+            let newest = self.newest_of(session, &parent.state.lifecycle()?).await?;
+            (newest, shared.clock.now())
         };
         let state = snapshot.map_or_else(Lifecycle::new, Lifecycle::forked);
-        Ok(NewSession {
+        let said = inherited::tell(&shared.store, session, until).await?;
+        let channels = shared.store.channels(session).await?;
+        let record = NewSession {
             id: Id::new(&*shared.clock),
             organisation: parent.organisation,
             created_by: forked_by.or(parent.created_by),
@@ -96,9 +127,14 @@ impl Sessions {
             r#type: parent.r#type,
             channel: parent.channel,
             provider: parent.provider,
-            spec: inherited(&parent.spec)?,
+            spec: without_passes(&parent.spec)?,
             state: state.into(),
             at: shared.clock.now(),
+        };
+        Ok(Planned {
+            record,
+            said,
+            channels,
         })
     }
 
@@ -152,7 +188,7 @@ pub(crate) fn is_over(lifecycle: &Lifecycle) -> bool {
 }
 
 /// What was let through for a time was let through for the parent.
-fn inherited(spec: &str) -> Result<String, HubError> {
+fn without_passes(spec: &str) -> Result<String, HubError> {
     let mut spec: Spec =
         serde_json::from_str(spec).map_err(|error| HubError::BadSpec(error.to_string()))?;
     spec.machine.passes.clear();

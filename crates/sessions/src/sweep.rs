@@ -29,11 +29,19 @@ impl Sessions {
             }
         });
         let tidying = every(shared.settings.sweep, || self.tidy());
+        // Reading a disk takes its time, and nobody waits for it.
+        let given_up = tokio::sync::Mutex::default();
+        let measuring = every(shared.settings.sweep, || async {
+            if let Err(error) = self.measure(&mut *given_up.lock().await).await {
+                tracing::warn!(%error, "snapshots cannot be looked for");
+            }
+        });
         tokio::select! {
             () = shared.stop.cancelled() => {}
             () = renewing => {}
             () = adopting => {}
             () = tidying => {}
+            () = measuring => {}
         }
     }
 

@@ -4,6 +4,18 @@ use sqlx::error::DatabaseError;
 
 use crate::connection::Connection;
 
+macro_rules! usage_of_sessions {
+    ($list:literal) => {
+        concat!(
+            "SELECT session_id, CAST(CASE WHEN prompt_id IS NULL THEN 1 ELSE 0 END AS BIGINT) AS nobodys, ",
+            crate::usage::sums!(),
+            " FROM usage WHERE session_id IN (",
+            $list,
+            ") GROUP BY session_id, nobodys"
+        )
+    };
+}
+
 /// Holds the row until the transaction ends. SQLite has but one writer, and holds everything.
 pub(crate) const FENCE: Sql = Sql {
     sqlite: "SELECT last_seq, first_seq, last_prompt FROM sessions WHERE id = $1 AND term = $2",
@@ -28,6 +40,13 @@ pub(crate) const CLAIM: Sql = Sql {
 pub(crate) const LOCK_ORGANISATIONS: Sql = Sql {
     sqlite: "SELECT 1",
     postgres: "LOCK TABLE organisations IN SHARE ROW EXCLUSIVE MODE",
+};
+
+/// What requests of several sessions took, apart for those of no prompt. A list is bound as JSON:
+/// neither takes an array as the other does.
+pub(crate) const USAGE_OF_SESSIONS: Sql = Sql {
+    sqlite: usage_of_sessions!("SELECT value FROM json_each($1)"),
+    postgres: usage_of_sessions!("SELECT jsonb_array_elements_text(CAST($1 AS JSONB))"),
 };
 
 /// Tables as they are, for whoever wants to know which migrations were made.

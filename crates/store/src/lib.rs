@@ -54,6 +54,7 @@ pub mod phases;
 mod projection;
 pub mod prompts;
 pub mod pulls;
+pub mod repositories;
 pub mod sandboxes;
 pub mod secrets;
 pub mod sessions;

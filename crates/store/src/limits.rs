@@ -33,6 +33,8 @@ pub const REPOSITORIES: usize = 64;
 pub const ADDRESS: usize = 2048;
 /// Links of one session that are good at a time.
 pub const SHARES: u64 = 100;
+/// Repositories that an organisation chooses from.
+pub const KNOWN_REPOSITORIES: u64 = 1000;
 /// Pull requests of one session.
 pub const PULLS: u64 = 200;
 /// Tokens of one request, and its cost: more is not believed.
@@ -40,6 +42,8 @@ pub const TOKENS: u64 = 1 << 40;
 /// Actions of one session, and those of them that wait for a person.
 pub const ACTIONS: u64 = 1000;
 pub const PENDING_ACTIONS: u64 = 20;
+/// Requests for values that are shown at once.
+pub const ENV_REQUESTS: u32 = 100;
 /// What an action is given, and what comes of it.
 pub const ACTION: usize = 16 << 10;
 /// Phases of one start, and status events looked at for them.

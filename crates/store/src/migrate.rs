@@ -30,6 +30,7 @@ const ALL: &[Migration] = migrations! {
     5 "0005_tools",
     6 "0006_turns",
     7 "0007_egress",
+    8 "0008_surface",
 };
 
 /// The schema that this program writes.

@@ -5,6 +5,7 @@
 //! An event that cannot follow what is there is refused before it has a number. So the log holds
 //! only what fits, and everything in it can be shown.
 
+use model::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use wire::link::Reason;
@@ -41,6 +42,11 @@ struct Message {
     agent_session: Option<String>,
     #[serde(default)]
     parts: Vec<Whole>,
+    /// It was said in the session that this one was forked from, and then.
+    #[serde(default)]
+    inherited: bool,
+    #[serde(default)]
+    created_at: Option<Timestamp>,
 }
 
 fn assistant() -> Role {
@@ -82,6 +88,9 @@ struct MessageDone {
     error: Option<String>,
     #[serde(default)]
     usage: Option<Value>,
+    /// When, if not now: of one that is inherited.
+    #[serde(default)]
+    done_at: Option<Timestamp>,
 }
 
 #[derive(Deserialize)]
@@ -104,6 +113,19 @@ struct Closed {
     outcome: Value,
 }
 
+/// What became of a prompt. With `content`: somebody said it otherwise while it waited.
+#[derive(Deserialize)]
+struct Prompt {
+    id: String,
+    #[serde(default)]
+    content: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct EnvRequest {
+    id: String,
+}
+
 pub(crate) async fn project(
     connection: &mut Connection<'_>,
     session: &str,
@@ -124,6 +146,9 @@ pub(crate) async fn project(
         "question" | "permission" => on.asked(&read(event)?).await,
         "question_closed" => on.closed("question", &read(event)?).await,
         "permission_closed" => on.closed("permission", &read(event)?).await,
+        "prompt" => on.prompt(&read(event)?).await,
+        "env_request" => on.env_asked(&read(event)?).await,
+        "env_answered" => on.env_answered(&read(event)?).await,
         "part.delta" => Err(Error::Misfit("a piece of a part is not kept")),
         _ => Ok(()),
     }
@@ -190,10 +215,11 @@ impl Projection<'_, '_> {
     async fn open(&mut self, message: &Message) -> Result<bool> {
         const SQL: &str = "INSERT INTO messages
             (session_id, id, position, role, channel, prompt_id, author, agent_session,
-             created_at, done_at, reason)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+             created_at, done_at, reason, inherited)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
             ON CONFLICT (session_id, id) DO NOTHING";
-        let at = millis(self.event.at);
+        let said = message.created_at.filter(|_| message.inherited);
+        let at = millis(said.unwrap_or(self.event.at));
         let (done_at, reason) = match message.role {
             Role::Assistant => (None, None),
             Role::User | Role::System => (Some(at), Some(word(Reason::EndTurn))),
@@ -212,7 +238,8 @@ impl Projection<'_, '_> {
                 &message.agent_session,
                 at,
                 done_at,
-                reason
+                reason,
+                i64::from(message.inherited)
             ]
         )?;
         Ok(opened == 1)
@@ -293,7 +320,7 @@ impl Projection<'_, '_> {
             [
                 self.session,
                 &done.message_id,
-                millis(self.event.at),
+                millis(done.done_at.unwrap_or(self.event.at)),
                 word(done.reason),
                 done.error
                     .as_deref()
@@ -318,6 +345,59 @@ impl Projection<'_, '_> {
                 SQL,
                 [self.session, message, number(self.event.seq)]
             )?;
+        }
+        Ok(())
+    }
+
+    /// What a person said is in the transcript as the agent gets it.
+    async fn prompt(&mut self, prompt: &Prompt) -> Result<()> {
+        const SQL: &str = "UPDATE parts SET content = $3, size = $4
+            WHERE session_id = $1 AND id = 'text' AND message_id IN
+                (SELECT id FROM messages
+                 WHERE session_id = $1 AND prompt_id = $2 AND role = 'user')";
+        let Some(text) = &prompt.content else {
+            return Ok(());
+        };
+        name(&prompt.id)?;
+        let content = serde_json::json!({ "kind": "text", "text": text }).to_string();
+        changed!(
+            self.connection,
+            SQL,
+            [self.session, &prompt.id, &content, size(&content)]
+        )?;
+        Ok(())
+    }
+
+    /// Asked again under the same name it is the same.
+    async fn env_asked(&mut self, asked: &EnvRequest) -> Result<()> {
+        const SQL: &str = "INSERT INTO env_requests (session_id, id, position, body, asked_at)
+            VALUES ($1, $2, $3, $4, $5) ON CONFLICT (session_id, id) DO NOTHING";
+        name(&asked.id)?;
+        changed!(
+            self.connection,
+            SQL,
+            [
+                self.session,
+                &asked.id,
+                number(self.event.seq),
+                &*self.event.body,
+                millis(self.event.at)
+            ]
+        )?;
+        Ok(())
+    }
+
+    async fn env_answered(&mut self, answered: &EnvRequest) -> Result<()> {
+        const SQL: &str = "UPDATE env_requests SET answered_at = $3
+            WHERE session_id = $1 AND id = $2 AND answered_at IS NULL";
+        name(&answered.id)?;
+        if changed!(
+            self.connection,
+            SQL,
+            [self.session, &answered.id, millis(self.event.at)]
+        )? == 0
+        {
+            return Err(Error::Misfit("no values are asked for under that name"));
         }
         Ok(())
     }

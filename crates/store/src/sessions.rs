@@ -15,7 +15,7 @@ macro_rules! select {
             "SELECT id, organisation_id, created_by, parent_id, title, type, channel, provider,
                 spec, status, state, generation, sandbox_id, snapshot_id, reason, degraded,
                 deadline_at, expires_at, paused_at, ended_at, term, last_seq, first_seq,
-                created_at, last_active_at, archived_at
+                created_at, last_active_at, archived_at, origin_snapshot_id
              FROM sessions ",
             $rest
         )
@@ -96,6 +96,8 @@ pub struct Record {
     pub created_at: Timestamp,
     pub last_active_at: Timestamp,
     pub archived_at: Option<Timestamp>,
+    /// Which snapshot it was forked from.
+    pub origin_snapshot: Option<String>,
 }
 
 impl Tx {
@@ -106,14 +108,17 @@ impl Tx {
             (id, organisation_id, created_by, parent_id, title, type, channel, provider, spec,
              status, state, generation, sandbox_id, snapshot_id, reason, degraded,
              deadline_at, expires_at, paused_at, ended_at,
-             term, last_seq, first_seq, last_prompt, created_at, last_active_at)
+             term, last_seq, first_seq, last_prompt, created_at, last_active_at,
+             origin_snapshot_id)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-                    $17, $18, $19, $20, 0, 0, 1, 0, $21, $21)";
+                    $17, $18, $19, $20, 0, 0, 1, 0, $21, $21, $22)";
         within("the title", &new.title, limits::NAME)?;
         within("the provider's name", &new.provider, limits::NAME)?;
         within("the specification", &new.spec, limits::DOCUMENT)?;
         new.state.check()?;
         let state = &new.state;
+        // What a fork has before it ever ran is its parent's.
+        let origin = new.parent.and(state.snapshot_id.as_ref());
         changed!(
             &mut self.connection(),
             SQL,
@@ -138,7 +143,8 @@ impl Tx {
                 maybe_millis(state.expires_at),
                 maybe_millis(state.paused_at),
                 maybe_millis(state.ended_at),
-                millis(new.at)
+                millis(new.at),
+                origin
             ]
         )?;
         Ok(Fence {
@@ -281,6 +287,7 @@ struct Row {
     created_at: i64,
     last_active_at: i64,
     archived_at: Option<i64>,
+    origin_snapshot_id: Option<String>,
 }
 
 impl Row {
@@ -314,6 +321,7 @@ impl Row {
             created_at: time(self.created_at)?,
             last_active_at: time(self.last_active_at)?,
             archived_at: maybe_time(self.archived_at)?,
+            origin_snapshot: self.origin_snapshot_id,
         })
     }
 }

@@ -167,6 +167,26 @@ impl Store {
         row.map(Row::into_snapshot).transpose()
     }
 
+    /// Disks that are still there and of which nobody knows yet how much is in them, the newest
+    /// first: their id and their provider.
+    pub async fn unmeasured_snapshots(
+        &self,
+        since: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<(String, String)>> {
+        const SQL: &str = "SELECT id, provider FROM snapshots
+            WHERE digest IS NULL AND removed_at IS NULL AND kind IN ('disk', 'base')
+              AND created_at >= $1
+            ORDER BY created_at DESC LIMIT $2";
+        let mut reader = Reader::acquire(&self.database).await?;
+        let found = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
+            .bind(millis(since))
+            .bind(limits::page(limit))
+            .fetch_all(c)
+            .await)?;
+        Ok(found)
+    }
+
     /// Those that are still there, the newest first.
     pub async fn session_snapshots(
         &self,

@@ -6,7 +6,7 @@ use model::{Id, Session, Timestamp};
 use serde_json::Value;
 use sqlx::FromRow;
 
-use crate::columns::{count, from_json, maybe_count, maybe_time, number, time};
+use crate::columns::{count, from_json, maybe_count, maybe_time, millis, number, time};
 use crate::connection::{changed, on};
 use crate::limits;
 use crate::log::Event;
@@ -31,6 +31,8 @@ pub struct Message {
     pub removed_seq: Option<u64>,
     /// It was undone, with what it did to files.
     pub reverted_seq: Option<u64>,
+    /// It was said in the session that this one was forked from.
+    pub inherited: bool,
     pub parts: Vec<Part>,
 }
 
@@ -72,6 +74,14 @@ pub struct Question {
     pub asked_at: Timestamp,
 }
 
+/// Values that an agent asked people for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvRequest {
+    pub id: String,
+    /// The event that asked.
+    pub body: String,
+}
+
 #[derive(FromRow)]
 struct MessageRow {
     id: String,
@@ -88,6 +98,7 @@ struct MessageRow {
     usage: Option<String>,
     removed_seq: Option<i64>,
     reverted_seq: Option<i64>,
+    inherited: i64,
 }
 
 #[derive(FromRow)]
@@ -109,7 +120,7 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<Message>> {
         const SQL: &str = "SELECT id, position, role, channel, prompt_id, author, agent_session,
-                created_at, done_at, reason, error, usage, removed_seq, reverted_seq
+                created_at, done_at, reason, error, usage, removed_seq, reverted_seq, inherited
             FROM messages WHERE session_id = $1 AND position > $2 ORDER BY position LIMIT $3";
         let mut reader = Reader::acquire(&self.database).await?;
         let mut rows: Vec<MessageRow> = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
@@ -124,13 +135,25 @@ impl Store {
 
     /// The newest messages that were not taken back, in order, and not many megabytes.
     pub async fn last_messages(&self, session: Id<Session>, limit: u32) -> Result<Vec<Message>> {
+        self.last_messages_until(session, Timestamp::MAX, limit)
+            .await
+    }
+
+    /// The newest of those that were begun by then.
+    pub async fn last_messages_until(
+        &self,
+        session: Id<Session>,
+        until: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Message>> {
         const SQL: &str = "SELECT id, position, role, channel, prompt_id, author, agent_session,
-                created_at, done_at, reason, error, usage, removed_seq, reverted_seq
-            FROM messages WHERE session_id = $1 AND removed_seq IS NULL
-            ORDER BY position DESC LIMIT $2";
+                created_at, done_at, reason, error, usage, removed_seq, reverted_seq, inherited
+            FROM messages WHERE session_id = $1 AND removed_seq IS NULL AND created_at <= $2
+            ORDER BY position DESC LIMIT $3";
         let mut reader = Reader::acquire(&self.database).await?;
         let mut rows: Vec<MessageRow> = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
             .bind(session.to_string())
+            .bind(millis(until))
             .bind(limits::page(limit))
             .fetch_all(c)
             .await)?;
@@ -182,6 +205,22 @@ impl Store {
                 })
             })
             .collect()
+    }
+}
+
+impl Store {
+    /// The events that asked for values which nobody has given, in order.
+    pub async fn open_env_requests(&self, session: Id<Session>) -> Result<Vec<EnvRequest>> {
+        const SQL: &str = "SELECT id, body FROM env_requests
+            WHERE session_id = $1 AND answered_at IS NULL ORDER BY position LIMIT $2";
+        let mut reader = Reader::acquire(&self.database).await?;
+        let rows: Vec<(String, String)> = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
+            .bind(session.to_string())
+            .bind(limits::page(limits::ENV_REQUESTS))
+            .fetch_all(c)
+            .await)?;
+        let asked = rows.into_iter().map(|(id, body)| EnvRequest { id, body });
+        Ok(asked.collect())
     }
 }
 
@@ -273,6 +312,7 @@ impl MessageRow {
             done,
             removed_seq: maybe_count(self.removed_seq)?,
             reverted_seq: maybe_count(self.reverted_seq)?,
+            inherited: self.inherited != 0,
             parts,
         })
     }
@@ -281,8 +321,9 @@ impl MessageRow {
 impl Fenced<'_> {
     /// Tells the transcript again from the log, which must be whole.
     pub async fn rebuild_transcript(&mut self) -> Result<()> {
-        const FORGET: [&str; 2] = [
+        const FORGET: [&str; 3] = [
             "DELETE FROM messages WHERE session_id = $1",
+            "DELETE FROM env_requests WHERE session_id = $1",
             "DELETE FROM questions WHERE session_id = $1",
         ];
         const SQL: &str = "SELECT seq, at, kind, body FROM events

@@ -1,10 +1,13 @@
 //! What requests to models took. Rows are added and never changed.
 
+use std::collections::BTreeMap;
+
 use model::{Id, Organisation, Session, Timestamp, Usage};
 use sqlx::FromRow;
 
-use crate::columns::{count, millis, number};
+use crate::columns::{count, id, json, millis, number};
 use crate::connection::{changed, on};
+use crate::dialect;
 use crate::limits::{self, within};
 use crate::tx::Reader;
 use crate::{Result, Store, Tx};
@@ -52,21 +55,33 @@ pub struct Sum {
     pub incomplete: u64,
 }
 
+/// Of a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SessionSum {
+    pub total: Sum,
+    /// What of it belongs to no prompt that we know.
+    pub unattributed: Sum,
+}
+
+/// What is added up, as columns of a [`Row`].
+macro_rules! sums {
+    () => {
+        "count(*) AS requests,
+            CAST(coalesce(sum(input_tokens), 0) AS BIGINT) AS input,
+            CAST(coalesce(sum(output_tokens), 0) AS BIGINT) AS output,
+            CAST(coalesce(sum(cache_read_tokens), 0) AS BIGINT) AS cache_read,
+            CAST(coalesce(sum(cache_write_tokens), 0) AS BIGINT) AS cache_write,
+            CAST(coalesce(sum(reasoning_tokens), 0) AS BIGINT) AS reasoning,
+            CAST(coalesce(sum(cost_micros), 0) AS BIGINT) AS cost_micros,
+            count(*) - count(cost_micros) AS unpriced,
+            CAST(coalesce(sum(1 - is_complete), 0) AS BIGINT) AS incomplete"
+    };
+}
+pub(crate) use sums;
+
 macro_rules! sum {
     ($rest:literal) => {
-        concat!(
-            "SELECT count(*) AS requests,
-                CAST(coalesce(sum(input_tokens), 0) AS BIGINT) AS input,
-                CAST(coalesce(sum(output_tokens), 0) AS BIGINT) AS output,
-                CAST(coalesce(sum(cache_read_tokens), 0) AS BIGINT) AS cache_read,
-                CAST(coalesce(sum(cache_write_tokens), 0) AS BIGINT) AS cache_write,
-                CAST(coalesce(sum(reasoning_tokens), 0) AS BIGINT) AS reasoning,
-                CAST(coalesce(sum(cost_micros), 0) AS BIGINT) AS cost_micros,
-                count(*) - count(cost_micros) AS unpriced,
-                CAST(coalesce(sum(1 - is_complete), 0) AS BIGINT) AS incomplete
-             FROM usage ",
-            $rest
-        )
+        concat!("SELECT ", sums!(), " FROM usage ", $rest)
     };
 }
 
@@ -125,15 +140,29 @@ impl Store {
         row.into_sum()
     }
 
-    /// Those of a session's requests that belong to no prompt that we know.
-    pub async fn unattributed_usage(&self, session: Id<Session>) -> Result<Sum> {
-        let sql = sum!("WHERE session_id = $1 AND prompt_id IS NULL");
+    /// Of each that made requests, with those that belong to no prompt that we know.
+    pub async fn usage_of(
+        &self,
+        sessions: &[Id<Session>],
+    ) -> Result<BTreeMap<Id<Session>, SessionSum>> {
+        let ids: Vec<String> = sessions.iter().map(ToString::to_string).collect();
         let mut reader = Reader::acquire(&self.database).await?;
-        let row: Row = on!(&mut reader.connection(), c => sqlx::query_as(sql)
-            .bind(session.to_string())
-            .fetch_one(c)
+        let mut connection = reader.connection();
+        let sql = dialect::USAGE_OF_SESSIONS.on(&connection);
+        let rows: Vec<SessionRow> = on!(&mut connection, c => sqlx::query_as(sql)
+            .bind(json(&ids))
+            .fetch_all(c)
             .await)?;
-        row.into_sum()
+        let mut sums: BTreeMap<_, SessionSum> = BTreeMap::new();
+        for row in rows {
+            let of = sums.entry(id(&row.session_id)?).or_default();
+            let sum = row.sum.into_sum()?;
+            of.total = of.total.and(sum);
+            if row.nobodys != 0 {
+                of.unattributed = sum;
+            }
+        }
+        Ok(sums)
     }
 
     /// What of a prompt's requests subagents made.
@@ -198,6 +227,33 @@ impl Store {
             .await)?;
         row.into_sum()
     }
+}
+
+impl Sum {
+    fn and(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            tokens: Tokens {
+                input: self.tokens.input + other.tokens.input,
+                output: self.tokens.output + other.tokens.output,
+                cache_read: self.tokens.cache_read + other.tokens.cache_read,
+                cache_write: self.tokens.cache_write + other.tokens.cache_write,
+                reasoning: self.tokens.reasoning + other.tokens.reasoning,
+            },
+            cost_micros: self.cost_micros + other.cost_micros,
+            unpriced: self.unpriced + other.unpriced,
+            incomplete: self.incomplete + other.incomplete,
+        }
+    }
+}
+
+/// One for what belongs to prompts, and one for what does not.
+#[derive(FromRow)]
+struct SessionRow {
+    session_id: String,
+    nobodys: i64,
+    #[sqlx(flatten)]
+    sum: Row,
 }
 
 #[derive(FromRow)]

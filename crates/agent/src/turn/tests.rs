@@ -48,7 +48,7 @@ fn a_turn_opens_with_its_first_text() {
     assert!(out.is_empty());
     turn.delta("a", TextKind::Text, "é", &mut out);
     turn.delta("a", TextKind::Text, "x", &mut out);
-    assert_eq!(words(&out), ["opened", "delta 0 é", "delta 2 x"]);
+    assert_eq!(words(&out), ["opened", "whole ", "delta 0 é", "delta 2 x"]);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_torn_part_is_silent_until_it_comes_whole() {
     turn.whole("a", TextKind::Text, "one two three", &mut out);
     assert_eq!(
         words(&out),
-        ["opened", "delta 0 one ", "whole one two three"]
+        ["opened", "whole ", "delta 0 one ", "whole one two three"]
     );
 }
 
@@ -110,6 +110,24 @@ fn each_text_part_holds_only_its_own_text() {
 }
 
 #[test]
+fn a_tool_comes_after_the_text_that_led_to_it() {
+    let (mut turn, mut out) = (turn(), Vec::new());
+    turn.delta("a", TextKind::Text, "I look", &mut out);
+    turn.tool("t", tool(ToolState::Running), &mut out);
+    turn.whole("a", TextKind::Text, "I look.", &mut out);
+    assert_eq!(
+        words(&out),
+        [
+            "opened",
+            "whole ",
+            "delta 0 I look",
+            "tool Running",
+            "whole I look."
+        ]
+    );
+}
+
+#[test]
 fn withdrawn_text_is_not_in_the_answer() {
     let (mut turn, mut out) = (turn(), Vec::new());
     turn.delta("a", TextKind::Text, "half", &mut out);
@@ -118,7 +136,7 @@ fn withdrawn_text_is_not_in_the_answer() {
     turn.whole("b", TextKind::Text, "anew", &mut out);
     turn.finish(Reason::EndTurn, None, Usage::default(), &mut out);
     assert_eq!(
-        words(&out)[2..],
+        words(&out)[3..],
         ["removed", "whole anew", "done EndTurn anew"]
     );
 }
@@ -190,7 +208,43 @@ fn read(out: &[Happening]) -> String {
     texts.join("\n\n")
 }
 
+/// Parts in the order in which they are first in the log.
+fn numbered(out: &[Happening]) -> Vec<Id<event::Part>> {
+    let mut parts = Vec::new();
+    for happening in out {
+        if let Happening::PartWhole { part, .. } = happening
+            && !parts.contains(part)
+        {
+            parts.push(*part);
+        }
+    }
+    parts
+}
+
 proptest! {
+    #[test]
+    fn parts_are_in_the_log_in_the_order_in_which_they_began(
+        steps in prop::collection::vec((0..4usize, 0..6u8, "[a-zé]{0,4}"), 0..40)
+    ) {
+        let (mut turn, mut out) = (turn(), Vec::new());
+        for (part, step, text) in steps {
+            let key = part.to_string();
+            match step {
+                0 | 1 => turn.delta(&key, TextKind::Text, &text, &mut out),
+                2 => turn.delta(&key, TextKind::Reasoning, &text, &mut out),
+                3 => turn.whole(&key, TextKind::Text, &text, &mut out),
+                4 => turn.tool(&key, tool(ToolState::Running), &mut out),
+                _ => turn.begin(&key, TextKind::Text),
+            }
+        }
+        turn.finish(Reason::EndTurn, None, Usage::default(), &mut out);
+        let begun = turn.pieces.iter().map(|piece| piece.id);
+        let mut told = numbered(&out);
+        let begun: Vec<_> = begun.filter(|id| told.contains(id)).collect();
+        told.retain(|id| begun.contains(id));
+        prop_assert_eq!(told, begun);
+    }
+
     #[test]
     fn a_plain_reader_ends_with_the_answer(
         steps in prop::collection::vec((0..4usize, 0..6u8, "[a-zé]{0,4}"), 0..40)

@@ -12,6 +12,7 @@ pub(crate) mod man;
 mod models;
 pub(crate) mod prove;
 pub(crate) mod remote;
+pub(crate) mod repo;
 pub(crate) mod sandbox;
 pub(crate) mod secret;
 pub(crate) mod serve;
@@ -30,6 +31,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<ExitCode, Command
     match command {
         Command::Session(command) => session::run(app, command).await,
         Command::Login(arguments) => login::run(app, &arguments).await,
+        Command::Repo(command) => repo::run(app, command).await,
         Command::Secret(command) => secret::run(app, command).await,
         Command::Token(command) => token::run(app, command).await,
         Command::Sandbox(command) => sandbox::run(app, command).await,

@@ -2,8 +2,8 @@
 
 use reqwest::Method;
 use wire::v1::{
-    Caller, ModelList, NewOrganisation, NewSecret, NewToken, Organisation, Page, ProviderList,
-    SecretInfo, Token, TokenMade,
+    Caller, ModelList, NewOrganisation, NewRepository, NewSecret, NewToken, Organisation, Page,
+    ProviderList, Repository, SecretInfo, Token, TokenMade,
 };
 
 use super::{Paging, V1, all};
@@ -72,6 +72,27 @@ impl Client {
 
     pub async fn delete_secret(&self, id: &str) -> Result<(), ClientError> {
         self.call(Method::DELETE, &[V1, "secrets", id]).done().await
+    }
+
+    pub async fn repositories(&self, paging: &Paging) -> Result<Page<Repository>, ClientError> {
+        let call = self.call(Method::GET, &[V1, "repos"]);
+        paging.of(call).answer().await
+    }
+
+    /// All of them, page by page.
+    pub async fn all_repositories(&self) -> Result<Vec<Repository>, ClientError> {
+        all(async |paging: &Paging| self.repositories(paging).await).await
+    }
+
+    pub async fn add_repository(&self, new: &NewRepository) -> Result<Repository, ClientError> {
+        self.call(Method::POST, &[V1, "repos"])
+            .json(new)
+            .answer()
+            .await
+    }
+
+    pub async fn remove_repository(&self, id: &str) -> Result<(), ClientError> {
+        self.call(Method::DELETE, &[V1, "repos", id]).done().await
     }
 
     pub async fn providers(&self) -> Result<ProviderList, ClientError> {

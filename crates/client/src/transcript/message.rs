@@ -16,7 +16,7 @@ pub struct HeldMessage {
     pub channel: String,
     pub prompt_id: Option<String>,
     pub author: Option<Value>,
-    /// Only an `init` knows when: frames have no time.
+    /// Only an `init` knows when, and whoever told it again: frames have no time.
     #[serde(skip)]
     pub created_at: Option<String>,
     /// Nothing is added to it any more.
@@ -26,6 +26,9 @@ pub struct HeldMessage {
     pub error: Option<String>,
     pub usage: Option<Value>,
     pub reverted: bool,
+    /// It was said in the session that this one was forked from.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inherited: bool,
     /// Whole ones in the order in which they came; then open ones, by name.
     parts: Vec<HeldPart>,
 }
@@ -83,12 +86,13 @@ impl HeldMessage {
             channel: opened.channel.clone(),
             prompt_id: opened.prompt_id.clone(),
             author: opened.author.clone(),
-            created_at: None,
+            created_at: opened.created_at.clone(),
             done,
             reason: done.then(|| word(Reason::EndTurn).to_owned()),
             error: None,
             usage: None,
             reverted: false,
+            inherited: opened.inherited,
             parts: parts.collect(),
         }
     }
@@ -145,6 +149,13 @@ impl HeldMessage {
                 position: None,
             });
             self.sort();
+        }
+    }
+
+    /// What a person said, otherwise.
+    pub(super) fn say(&mut self, text: &str) {
+        if let Some(held) = self.find("text") {
+            held.content = json!({ "kind": "text", "text": text });
         }
     }
 
@@ -220,6 +231,7 @@ impl From<Message> for HeldMessage {
             error: message.error,
             usage: message.usage,
             reverted: message.reverted,
+            inherited: message.inherited,
         }
     }
 }

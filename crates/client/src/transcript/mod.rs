@@ -32,6 +32,9 @@ pub struct Transcript {
     prompts: Vec<HeldPrompt>,
     /// The events that asked: questions and permissions that wait for a person.
     questions: Vec<Value>,
+    /// The events that asked people for values, and that nobody has answered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    env_requests: Vec<Value>,
     /// By channel; of the whole workplace under the empty name.
     agents: BTreeMap<String, AgentState>,
     pub watchers: Vec<Watcher>,
@@ -98,6 +101,11 @@ impl Transcript {
         &self.questions
     }
 
+    /// The events that asked people for values, and that nobody has answered.
+    pub fn env_requests(&self) -> &[Value] {
+        &self.env_requests
+    }
+
     /// What the agent does on a channel, or as a whole.
     pub fn agent(&self, channel: Option<&str>) -> Option<&AgentState> {
         self.agents.get(channel.unwrap_or_default())
@@ -140,6 +148,7 @@ impl Transcript {
             messages,
             prompts: prompts.into_iter().map(HeldPrompt::from).collect(),
             questions: init.questions.iter().map(without_number).collect(),
+            env_requests: init.env_requests.iter().map(without_number).collect(),
             agents: BTreeMap::new(),
             // They are told of after it, and were there before.
             watchers: std::mem::take(&mut self.watchers),
@@ -179,7 +188,24 @@ impl Transcript {
                     held.reverted |= message_ids.contains(&held.id);
                 }
             }
-            Event::Prompt { id, status, reason } => self.prompt_is(id, *status, reason.as_deref()),
+            Event::Prompt {
+                id,
+                status,
+                reason,
+                content,
+            } => {
+                self.prompt_is(id, *status, reason.as_deref());
+                if let Some(content) = content {
+                    self.said_otherwise(id, content);
+                }
+            }
+            Event::EnvRequest { id, .. } => {
+                self.env_requests.retain(|asked| asked["id"] != **id);
+                self.env_requests.push(without_number(&frame.value()));
+            }
+            Event::EnvAnswered { id } => {
+                self.env_requests.retain(|asked| asked["id"] != **id);
+            }
             Event::Question(_) | Event::Permission(_) => {
                 self.questions.push(without_number(&frame.value()));
             }
@@ -258,6 +284,18 @@ impl Transcript {
         }
         let id = id.to_owned();
         self.prompts.push(HeldPrompt { id, status, reason });
+    }
+}
+
+impl Transcript {
+    /// A prompt that waits has another text.
+    fn said_otherwise(&mut self, prompt: &str, text: &str) {
+        let is_it = |held: &&mut HeldMessage| {
+            held.role == "user" && held.prompt_id.as_deref() == Some(prompt)
+        };
+        if let Some(held) = self.messages.iter_mut().rev().find(is_it) {
+            held.say(text);
+        }
     }
 }
 

@@ -4,11 +4,12 @@ use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::node::Kind;
 use super::{Fake, exec, files};
 use crate::{
     Alive, Capabilities, Capability, Door, Edge, Endpoints, Ensured, Exec, ExecSpec, FileStream,
-    Health, Kept, Pass, Provider, ProviderError, Receipt, Refusals, Resumed, Sandbox, SandboxId,
-    SandboxSpec, SandboxState, Stream,
+    Health, Kept, Measured, Pass, Provider, ProviderError, Receipt, Refusals, Resumed, Sandbox,
+    SandboxId, SandboxSpec, SandboxState, Stream,
 };
 
 #[async_trait]
@@ -231,6 +232,21 @@ impl Provider for Fake {
     ) -> Result<Sandbox, ProviderError> {
         self.inner.faults.begin("restore_memory", None)?;
         Err(ProviderError::Unsupported(Capability::MemorySnapshot))
+    }
+
+    async fn measure(&self, snapshot: &SnapshotId) -> Result<Option<Measured>, ProviderError> {
+        self.inner.faults.begin("measure", None)?;
+        let state = self.inner.state().await;
+        let disk = self.inner.snapshot_of(&state, snapshot)?;
+        let bytes = disk.nodes.values().map(|node| match &node.kind {
+            Kind::File(content) => content.size(),
+            _ => 0,
+        });
+        Ok(Some(Measured {
+            digest: format!("fake:{snapshot}"),
+            bytes: bytes.sum(),
+            files: disk.nodes.len() as u64,
+        }))
     }
 
     async fn delete_snapshot(&self, snapshot: &SnapshotId) -> Result<(), ProviderError> {

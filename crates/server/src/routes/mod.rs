@@ -1,11 +1,13 @@
 mod described;
 mod health;
+mod host;
 mod login;
 mod members;
 mod metrics;
 mod orgs;
 mod providers;
 mod pulls;
+mod repos;
 mod secrets;
 mod sessions;
 mod snapshots;
@@ -25,12 +27,14 @@ pub(crate) use self::uploads::path as upload_path;
 pub(crate) fn all() -> (Router<App>, OpenApi) {
     let (router, mut described) = OpenApiRouter::with_openapi(described::Server::openapi())
         .merge(health::routes())
+        .merge(host::routes())
         .merge(login::routes())
         .merge(members::routes())
         .merge(metrics::routes())
         .merge(orgs::routes())
         .merge(providers::routes())
         .merge(pulls::routes())
+        .merge(repos::routes())
         .merge(secrets::routes())
         .merge(sessions::routes())
         .merge(snapshots::routes())

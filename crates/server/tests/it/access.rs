@@ -57,6 +57,7 @@ fn good_body(path: &str) -> Value {
         "shares" => json!({ "port": 3000, "expires_in_ms": 1000 }),
         "env" => json!({ "values": {} }),
         "egress" => json!({ "host": "pearl.example", "allow": "once" }),
+        "repos" => json!({ "url": "https://git.example/a/b" }),
         "orgs" | "tokens" => json!({ "name": "x" }),
         "members" => json!({ "email": "x@example.org", "role": "viewer" }),
         "pulls" => json!({ "title": "x", "branch": "x" }),

@@ -13,6 +13,7 @@ mod members;
 mod page;
 mod public_doors;
 mod pulls;
+mod repos;
 mod runner;
 mod sessions;
 mod stand_in;

@@ -73,6 +73,14 @@ fn served(files: &[(String, Bytes)], uri: &hyper::Uri) -> Response<Full<Bytes>> 
         let tunnels = json!({ "tunnels": [{ "name": "web", "port": 3000, "protocol": "http" }] });
         return Response::new(Full::from(tunnels.to_string()));
     }
+    if uri.path() == "/api/env/values" || uri.path() == "/api/terminals/main" {
+        return Response::new(Full::from(r#"{"ok":true}"#));
+    }
+    if uri.path() == "/api/terminals" {
+        let terminal = json!({ "name": "main", "pid": 7, "rows": 24, "columns": 80, "viewers": 1,
+            "started_at": "2026-01-01T00:00:00Z", "typed_at": null });
+        return Response::new(Full::from(json!({ "terminals": [terminal] }).to_string()));
+    }
     if uri.path() == "/api/evidence" {
         assert_eq!(query, "folder=.nacre%2F.verification");
         let listed: Vec<Value> = files
@@ -357,4 +365,57 @@ async fn tunnels_and_children_are_listed() {
     let children = world.get(&ada, &at("children")).await;
     assert_eq!(children["items"][0]["id"], child["id"]);
     assert_eq!(children["items"][0]["title"], "child");
+}
+
+#[tokio::test]
+async fn values_that_are_asked_for_wait_until_somebody_gives_them() {
+    let mut world = World::new().await;
+    let ada = world.somebody().await;
+    let (id, hub) = running(&world, &ada, json!({})).await;
+    dev_tools(&mut world, &hub, &[]).await;
+    let keys = json!({ "keys": [{ "key": "API_KEY", "secret": true }] });
+    for _ in 0..2 {
+        let asked = ask(&world, &hub, "r1", "request_env_variables", keys.clone()).await;
+        assert_eq!(asked.unwrap()["status"], "asked");
+    }
+    let session = hub.session();
+    let waiting = async || world.store.open_env_requests(session).await.unwrap();
+    let asked = waiting().await;
+    assert_eq!(asked.len(), 1);
+    let body: Value = serde_json::from_str(&asked[0].body).unwrap();
+    assert_eq!(
+        (&body["id"], &body["keys"][0]["key"]),
+        (&json!("r1"), &json!("API_KEY"))
+    );
+    let give = json!({ "id": "r1", "values": { "API_KEY": "sk-pearl" } });
+    let path = format!("/v1/sessions/{id}/env");
+    for _ in 0..2 {
+        let given = world.say(&ada, Method::POST, &path, give.clone()).await;
+        assert_eq!(given.status, 204, "{given:?}");
+    }
+    assert_eq!(waiting().await, []);
+    let store::Replay::Events { events, .. } =
+        world.store.events_after(session, 0, 1000).await.unwrap()
+    else {
+        panic!("the log is short");
+    };
+    let told: Vec<_> = events.iter().filter(|e| e.kind == "env_answered").collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!(&*told[0].body, r#"{"id":"r1","type":"env_answered"}"#);
+    assert!(!events.iter().any(|event| event.body.contains("sk-pearl")));
+}
+
+#[tokio::test]
+async fn terminals_that_run_are_listed_and_ended() {
+    let mut world = World::new().await;
+    let ada = world.somebody().await;
+    let (id, hub) = running(&world, &ada, json!({})).await;
+    dev_tools(&mut world, &hub, &[]).await;
+    let path = format!("/v1/sessions/{id}/terminals");
+    let listed = world.get(&ada, &path).await;
+    assert_eq!(listed["terminals"][0]["name"], "main");
+    let ended = world
+        .ask(&ada, Method::DELETE, &format!("{path}/main"))
+        .await;
+    assert_eq!(ended.status, 204, "{ended:?}");
 }

@@ -140,6 +140,8 @@ async fn each_request_is_counted_for_the_prompt_that_it_was_made_for() {
     assert_eq!(usage["input_tokens"], 800);
     assert_eq!(usage["unattributed"]["requests"], 3);
     assert_eq!(usage["unattributed"]["cost_micros"], 600);
+    let listed = stage.world.get(&stage.ada, "/v1/sessions").await;
+    assert_eq!(listed["items"][0]["usage"], *usage);
     let first = stage.of_prompt("p1").await;
     assert_eq!(
         (&first["requests"], &first["cost_micros"]),

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use camino_tempfile::Utf8TempDir;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
@@ -12,8 +13,8 @@ use model::{Clock as _, Id, Organisation, Secret, SnapshotId, SystemClock, User}
 use nacre_server::vault::Vault;
 use nacre_server::vault::tokens::{self, Kind};
 use nacre_server::{Address, Front, Offer, Outside, OutsideParts, Parts};
-use provider::Provider;
 use provider::fake::Fake;
+use provider::{Provider, ProviderError};
 use serde_json::{Value, json};
 use sessions::{Makings, Sessions, Settings};
 use store::accounts::{NewToken, Role, TokenHash, UserRecord};
@@ -21,6 +22,7 @@ use store::{Config, Store};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use wire::v1;
 
 /// A server that listens, and what it is made of.
 pub(crate) struct World {
@@ -64,6 +66,7 @@ impl Answer {
 #[derive(Debug)]
 struct OnlyTheFake;
 
+#[async_trait]
 impl Offer for OnlyTheFake {
     fn default_provider(&self) -> &'static str {
         "fake"
@@ -71,6 +74,29 @@ impl Offer for OnlyTheFake {
 
     fn base(&self, _provider: &str) -> Option<SnapshotId> {
         None
+    }
+
+    fn reached_everywhere(&self) -> Vec<String> {
+        vec!["pypi.org".to_owned()]
+    }
+
+    async fn storage(&self) -> Result<Option<v1::Storage>, ProviderError> {
+        Ok(Some(v1::Storage {
+            layers: v1::StoragePart {
+                count: 2,
+                bytes: 4096,
+            },
+            ..v1::Storage::default()
+        }))
+    }
+
+    async fn doctor(&self) -> Result<Option<Vec<v1::Finding>>, ProviderError> {
+        Ok(Some(vec![v1::Finding {
+            name: "kernel".to_owned(),
+            status: v1::FindingStatus::Missing,
+            found: "none".to_owned(),
+            advice: Some("get one".to_owned()),
+        }]))
     }
 }
 

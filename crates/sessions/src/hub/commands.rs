@@ -61,22 +61,7 @@ impl Hub {
                 answer(reply, stored.map_err(HubError::from));
             }
             Command::Prompt(new, line, reply) => self.queue_prompt(new, line, reply).await?,
-            Command::Edit {
-                prompt,
-                body,
-                reply,
-            } => {
-                if body.len() > wire::link::MAX_INLINE {
-                    let error = store::Error::TooLarge {
-                        what: "a prompt",
-                        limit: wire::link::MAX_INLINE,
-                    };
-                    answer(reply, Err(error.into()));
-                    return Ok(());
-                }
-                let write = Write::new(self.fence, now).edit_prompt(prompt, body);
-                self.submit(write, Then::wanted(reply)).await?;
-            }
+            Command::Edit { prompt, ask, reply } => self.edit(&prompt, &ask, reply).await?,
             Command::Withdraw(prompt, reply) => self.withdraw(&prompt, reply).await?,
             Command::Announce(event, reply) => {
                 let write = Write::new(self.fence, now).event(event);

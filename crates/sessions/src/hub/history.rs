@@ -71,6 +71,7 @@ mod tests {
             done: None,
             removed_seq: None,
             reverted_seq: None,
+            inherited: false,
             parts: vec![Part {
                 id: "text".to_owned(),
                 position: 1,

@@ -65,7 +65,7 @@ use self::way_out::WayOut;
 use crate::lease::Lease;
 use crate::queue::Queue;
 use crate::registry::{Shared, later};
-use crate::{Handle, HubError, Seen, Spec, Told, Watch, Work};
+use crate::{Ask, Handle, HubError, Seen, Spec, Told, Watch, Work};
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, HubError>>;
 
@@ -86,7 +86,7 @@ pub(crate) enum Command {
     Prompt(NewPrompt, Option<Box<store::audit::Line>>, Reply<Prompt>),
     Edit {
         prompt: String,
-        body: String,
+        ask: Box<Ask>,
         reply: Reply<()>,
     },
     Withdraw(String, Reply<()>),

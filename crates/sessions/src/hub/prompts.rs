@@ -1,11 +1,11 @@
 //! Prompts: asked, written, sent, ended.
 
 use model::session::{Refused, State};
-use serde_json::json;
+use serde_json::{Value, json};
 use store::audit::Line;
 use store::prompts::{End as PromptEnd, Mode, NewPrompt, Prompt, Queued, Status};
 use store::{NewEvent, Write};
-use wire::link::{self, FromHub, FromRunner, Reason};
+use wire::link::{self, FromHub, FromRunner, Reason, Source};
 
 use super::commits::{Say, Then};
 use super::frames::last_parts;
@@ -59,7 +59,7 @@ impl Hub {
             "channel": new.channel,
             "prompt_id": new.id,
             "author": ask.author,
-            "parts": [{ "part_id": "text", "content": { "kind": "text", "text": ask.content } }],
+            "parts": self.parts_of(&ask).await,
         });
         let message = match NewEvent::from_json(message.to_string()) {
             Ok(message) => message,
@@ -83,6 +83,36 @@ impl Hub {
             ..Then::default()
         };
         self.submit(write, then).await
+    }
+
+    /// What a person says, as the transcript has it: the words, and which files came with them.
+    async fn parts_of(&self, ask: &Ask) -> Vec<Value> {
+        let text = json!({ "kind": "text", "text": ask.content });
+        let mut parts = vec![json!({ "part_id": "text", "content": text })];
+        for (number, file) in (1..).zip(&ask.attachments) {
+            let size = self.size_of(&file.source).await;
+            let content = json!({
+                "kind": "file", "name": file.name, "media_type": file.media_type, "size": size,
+            });
+            parts.push(json!({ "part_id": format!("file-{number}"), "content": content }));
+        }
+        parts
+    }
+
+    /// In bytes. Of what is only in the sandbox nobody knows here.
+    async fn size_of(&self, source: &Source) -> Option<u64> {
+        match source {
+            Source::Data(base64) => {
+                let digits = base64.trim_end_matches('=').len() as u64;
+                Some(digits * 3 / 4)
+            }
+            Source::Upload(id) => {
+                let (store, now) = (&self.shared.store, self.shared.clock.now());
+                let found = store.find_upload(self.organisation, id.parse().ok()?, now);
+                found.await.ok()?.map(|upload| upload.size)
+            }
+            Source::File(_) => None,
+        }
     }
 
     /// It is written: from now on it will be sent, once.
@@ -117,6 +147,32 @@ impl Hub {
             State::Migrating(_) | State::Stopped(_) => {}
         }
         Ok(())
+    }
+
+    /// Another text for one that still waits. Whoever watches is told what is asked now.
+    pub(super) async fn edit(
+        &mut self,
+        prompt: &str,
+        ask: &Ask,
+        reply: Reply<()>,
+    ) -> Result<(), End> {
+        let body = serde_json::to_string(ask).unwrap_or_default();
+        if body.len() > LONGEST {
+            let error = store::Error::TooLarge {
+                what: "a prompt",
+                limit: LONGEST,
+            };
+            answer(reply, Err(error.into()));
+            return Ok(());
+        }
+        let status = Status::Queued.as_str();
+        let said = json!({
+            "type": "prompt", "id": prompt, "status": status, "content": ask.content,
+        });
+        let write = Write::new(self.fence, self.shared.clock.now())
+            .edit_prompt(prompt, body)
+            .event(NewEvent::from_json(said.to_string())?);
+        self.submit(write, Then::wanted(reply)).await
     }
 
     pub(super) async fn withdraw(&mut self, prompt: &str, reply: Reply<()>) -> Result<(), End> {

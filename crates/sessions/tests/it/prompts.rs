@@ -5,6 +5,7 @@ use nacre_sessions::{Ask, Handle, HubError, Told};
 use provider::Provider as _;
 use provider::fake::Victim;
 use store::prompts::{Mode, NewPrompt, Status};
+use wire::link::{Attachment, Source};
 
 use crate::world::{World, within};
 
@@ -44,6 +45,49 @@ pub(crate) async fn is(world: &World, session: &Handle, id: &str, wanted: Status
 fn runs(world: &World, id: &str) -> usize {
     let all = world.fake.runs();
     all.iter().filter(|run| run.prompt == id).count()
+}
+
+/// What a person said with a prompt, as the transcript shows it: words, or names of files.
+async fn said(world: &World, session: &Handle, prompt: &str) -> Vec<String> {
+    let messages = world.store.last_messages(session.session(), 100).await;
+    let id = format!("usr-{prompt}");
+    let messages = messages.unwrap();
+    let message = messages.iter().find(|message| message.id == id).unwrap();
+    let shown = message.parts.iter().map(|part| {
+        let content = &part.content;
+        match content["text"].as_str() {
+            Some(text) => text.to_owned(),
+            None => format!("{} {}", content["name"], content["size"]),
+        }
+    });
+    shown.collect()
+}
+
+#[tokio::test]
+async fn files_that_came_with_a_prompt_are_in_the_transcript() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let file = |name: &str, source| Attachment {
+        name: name.to_owned(),
+        media_type: "text/plain".to_owned(),
+        source,
+    };
+    let ask = Ask {
+        attachments: vec![
+            file("here.txt", Source::Data("cGVhcmw=".to_owned())),
+            file("there.txt", Source::File("there.txt".to_owned())),
+        ],
+        ..Ask::new("say seen")
+    };
+    let new = NewPrompt {
+        body: serde_json::to_string(&ask).unwrap(),
+        ..prompt("p", "")
+    };
+    session.prompt(new).await.unwrap();
+    assert_eq!(
+        said(&world, &session, "p").await,
+        ["say seen", "\"here.txt\" 5", "\"there.txt\" null"]
+    );
 }
 
 /// The text of the answers, in order.
@@ -199,6 +243,13 @@ async fn one_that_waits_can_be_edited_and_withdrawn() {
     session.prompt(prompt("b", "say never")).await.unwrap();
     session.edit("a", &Ask::new("say after")).await.unwrap();
     session.withdraw("b").await.unwrap();
+    // Others are told both, and the transcript has what the agent will get.
+    let told = world.told(session.session(), "prompt").await;
+    let of = |id: &str| told.iter().rfind(|told| told["id"] == id).unwrap();
+    assert_eq!(of("a")["content"], "say after");
+    assert_eq!(of("a")["status"], "queued");
+    assert_eq!(of("b")["reason"], "it was withdrawn");
+    assert_eq!(said(&world, &session, "a").await, ["say after"]);
     assert!(matches!(
         session.withdraw("long").await,
         Err(HubError::Store(store::Error::PromptMoved(Status::Accepted)))

@@ -1,5 +1,6 @@
 //! Sessions that nobody uses, copies of sessions, and what is left of them.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use model::session::{ClientStatus, PauseReason};
@@ -125,6 +126,69 @@ async fn a_fork_goes_on_from_the_files_and_leaves_its_parent_alone() {
         foreign.await,
         Err(HubError::Store(store::Error::NotFound(_)))
     ));
+}
+
+#[tokio::test]
+async fn a_fork_begins_with_what_was_said_by_then() {
+    let world = World::new().await;
+    let parent = world.session().await;
+    parent.prompt(prompt("p", "say one")).await.unwrap();
+    is(&world, &parent, "p", Status::Finished).await;
+    let snapshot = parent.snapshot().await.unwrap();
+    let taken = world.store.find_snapshot(&snapshot.to_string()).await;
+    let taken = taken.unwrap().unwrap().created_at;
+    // Times are kept in milliseconds.
+    within("it is later", || async {
+        now().as_millisecond() > taken.as_millisecond()
+    })
+    .await;
+    parent.prompt(prompt("q", "say two")).await.unwrap();
+    is(&world, &parent, "q", Status::Finished).await;
+    let fork = world
+        .sessions
+        .fork(parent.session(), Some(snapshot.clone()), None)
+        .await
+        .unwrap();
+    let record = world.store.load_session(fork).await.unwrap();
+    assert_eq!(record.origin_snapshot, Some(snapshot.to_string()));
+    let first = world.store.last_messages(fork, 100).await.unwrap();
+    assert!(first.iter().all(|message| message.inherited));
+    let of_parent = world.store.messages_after(parent.session(), 0, 2).await;
+    for (told, again) in of_parent.unwrap().iter().zip(&first) {
+        assert_eq!(again.id, format!("inh-{}", told.id));
+        assert_eq!(again.created_at, told.created_at);
+        assert_eq!(again.done, told.done);
+        let parts = |message: &store::transcript::Message| {
+            let parts = message.parts.iter();
+            parts
+                .map(|part| part.content.clone())
+                .collect::<Vec<serde_json::Value>>()
+        };
+        assert_eq!(parts(again), parts(told));
+    }
+    assert_eq!(first.len(), 2);
+    // The agent goes on with the conversation that is on the disk.
+    let channels = async |session| world.store.channels(session).await.unwrap();
+    assert_eq!(channels(fork).await, channels(parent.session()).await);
+    // The log alone tells it again.
+    let fence = world.store.take_over(fork, "a test", now(), now()).await;
+    let mut tx = world.store.begin().await.unwrap();
+    let mut fenced = tx.fenced(fence.unwrap()).await.unwrap();
+    fenced.rebuild_transcript().await.unwrap();
+    tx.commit().await.unwrap();
+    let rebuilt = world.store.last_messages(fork, 100).await.unwrap();
+    assert_eq!(rebuilt, first);
+    // A fork of it has all of it once.
+    let second = world.sessions.fork(fork, None, None).await.unwrap();
+    let second = world.store.last_messages(second, 100).await.unwrap();
+    let ids = |said: &[store::transcript::Message]| -> Vec<String> {
+        said.iter().map(|message| message.id.clone()).collect()
+    };
+    assert_eq!(ids(&second), ids(&first));
+}
+
+fn now() -> model::Timestamp {
+    model::Clock::now(&model::SystemClock)
 }
 
 #[tokio::test]
@@ -254,4 +318,37 @@ async fn a_prompt_that_comes_while_memory_is_given_up_is_answered_after() {
     session.store().await.unwrap();
     session.prompt(prompt("p", "say after")).await.unwrap();
     is(&world, &session, "p", Status::Finished).await;
+}
+
+#[tokio::test]
+async fn how_much_is_in_a_snapshot_is_known_later_and_by_whoever_looks() {
+    let world = World::new().await;
+    let session = world.session().await;
+    session.ensure_ready().await.unwrap();
+    let snapshot = session.snapshot().await.unwrap().to_string();
+    let sizes = async || {
+        let found = world.store.find_snapshot(&snapshot).await.unwrap();
+        found.unwrap().sizes
+    };
+    assert_eq!(sizes().await, None);
+    // The one that took it has ended.
+    let next = world.another("next");
+    next.measure(&mut HashSet::new()).await.unwrap();
+    let known = sizes().await.unwrap();
+    assert!(known.files > 0 && !known.digest.is_empty(), "{known:?}");
+}
+
+#[tokio::test]
+async fn a_snapshot_that_cannot_be_read_is_tried_once() {
+    let world = World::new().await;
+    let session = world.session().await;
+    session.ensure_ready().await.unwrap();
+    let lost = session.snapshot().await.unwrap();
+    world.fake.delete_snapshot(&lost).await.unwrap();
+    let kept = session.snapshot().await.unwrap();
+    let mut given_up = HashSet::new();
+    world.sessions.measure(&mut given_up).await.unwrap();
+    assert_eq!(given_up, HashSet::from([lost.to_string()]));
+    let kept = world.store.find_snapshot(&kept.to_string()).await.unwrap();
+    assert!(kept.unwrap().sizes.is_some());
 }

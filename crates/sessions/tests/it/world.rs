@@ -132,6 +132,18 @@ impl World {
         statuses.join(" > ")
     }
 
+    /// Events of one kind, in order.
+    pub(crate) async fn told(&self, session: Id<Session>, kind: &str) -> Vec<serde_json::Value> {
+        let replay = self.store.events_after(session, 0, 1000).await.unwrap();
+        let Replay::Events { events, .. } = replay else {
+            panic!("{replay:?}");
+        };
+        let of_kind = events.iter().filter(|event| event.kind == kind);
+        of_kind
+            .map(|event| serde_json::from_str(&event.body).unwrap())
+            .collect()
+    }
+
     /// A file of the workspace.
     pub(crate) async fn read(&self, sandbox: SandboxId, path: &str) -> String {
         let path = format!("{}/{path}", wire::workplace::WORKSPACE);

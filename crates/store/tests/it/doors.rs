@@ -6,9 +6,10 @@ use nacre_store::channels::Channel;
 use nacre_store::idempotency::Begun;
 use nacre_store::prompts::{Destination, End, Mode, NewPrompt};
 use nacre_store::pulls::{PullRecord, State};
+use nacre_store::repositories::RepositoryRecord;
 use nacre_store::sessions::{Archived, Listing};
 use nacre_store::uploads::UploadRecord;
-use nacre_store::usage::{Sum, Tokens, UsageRecord};
+use nacre_store::usage::{SessionSum, Sum, Tokens, UsageRecord};
 use serde_json::json;
 
 use crate::world::{World, seconds};
@@ -16,6 +17,8 @@ use crate::world::{World, seconds};
 stories! {
     an_upload_is_found_until_it_expires,
     usage_is_summed_by_session_prompt_and_organisation,
+    what_several_sessions_took_is_asked_for_at_once,
+    an_organisation_has_its_own_repositories_each_once,
     what_belongs_to_no_prompt_and_what_subagents_took_is_told_apart,
     a_request_is_of_the_prompt_that_ran_when_it_was_made,
     a_pull_request_is_known_once_and_changes,
@@ -138,12 +141,79 @@ async fn what_belongs_to_no_prompt_and_what_subagents_took_is_told_apart(world: 
     }
     tx.commit().await.unwrap();
     let store = &world.store;
-    let nobodys = store.unattributed_usage(session).await.unwrap();
+    let sums = store.usage_of(&[session]).await.unwrap();
+    let SessionSum {
+        total,
+        unattributed: nobodys,
+    } = sums[&session];
     assert_eq!((nobodys.requests, nobodys.incomplete), (1, 1));
+    assert_eq!(total, store.session_usage(session).await.unwrap());
     let prompt = store.prompt_usage(session, "p1").await.unwrap();
     assert_eq!((prompt.requests, prompt.incomplete), (2, 0));
     let below = store.subagent_usage(session, "p1").await.unwrap();
     assert_eq!(below.requests, 1);
+}
+
+async fn what_several_sessions_took_is_asked_for_at_once(world: World) {
+    let sessions = [
+        world.session().await.session,
+        world.session().await.session,
+        world.session().await.session,
+    ];
+    let mut tx = world.store.begin().await.unwrap();
+    for record in [
+        usage(&world, sessions[0], Some("p1")),
+        usage(&world, sessions[0], None),
+        usage(&world, sessions[1], None),
+    ] {
+        tx.record_usage(&record).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    let sums = world.store.usage_of(&sessions[..1]).await.unwrap();
+    assert_eq!(sums.keys().collect::<Vec<_>>(), [&sessions[0]]);
+    let sums = world.store.usage_of(&sessions).await.unwrap();
+    let of = |session| {
+        let sum: SessionSum = sums.get(&session).copied().unwrap_or_default();
+        (sum.total.requests, sum.unattributed.requests)
+    };
+    assert_eq!(sessions.map(of), [(2, 1), (1, 1), (0, 0)]);
+    assert!(world.store.usage_of(&[]).await.unwrap().is_empty());
+}
+
+async fn an_organisation_has_its_own_repositories_each_once(world: World) {
+    let other = Id::new(&SystemClock);
+    let mut tx = world.store.begin().await.unwrap();
+    tx.create_organisation(other, "other", world.now())
+        .await
+        .unwrap();
+    let repository = |organisation, url: &str| RepositoryRecord {
+        id: Id::new(&SystemClock),
+        organisation,
+        url: url.to_owned(),
+        name: "a/b".to_owned(),
+        default_branch: Some("main".to_owned()),
+        created_by: None,
+        created_at: world.now(),
+    };
+    let ours = repository(world.organisation, "https://git.example/a/b");
+    assert!(tx.add_repository(&ours).await.unwrap());
+    let again = repository(world.organisation, &ours.url);
+    assert!(!tx.add_repository(&again).await.unwrap());
+    let theirs = repository(other, &ours.url);
+    assert!(tx.add_repository(&theirs).await.unwrap());
+    assert!(!tx.remove_repository(other, ours.id).await.unwrap());
+    tx.commit().await.unwrap();
+    let store = &world.store;
+    let listed = store.list_repositories(world.organisation, None, 10).await;
+    assert_eq!(listed.unwrap(), std::slice::from_ref(&ours));
+    let after = store.list_repositories(world.organisation, Some(ours.id), 10);
+    assert_eq!(after.await.unwrap(), []);
+    let mut tx = store.begin().await.unwrap();
+    let removed = tx.remove_repository(world.organisation, ours.id).await;
+    assert!(removed.unwrap());
+    tx.commit().await.unwrap();
+    let listed = store.list_repositories(world.organisation, None, 10).await;
+    assert_eq!(listed.unwrap(), []);
 }
 
 async fn a_request_is_of_the_prompt_that_ran_when_it_was_made(world: World) {

@@ -141,6 +141,7 @@ fn opened(event: &Event, body: &Value) -> Message {
         }),
         removed_seq: None,
         reverted_seq: None,
+        inherited: false,
         parts: parts
             .into_iter()
             .map(|part| Part {

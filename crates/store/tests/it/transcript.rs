@@ -14,6 +14,7 @@ stories! {
     the_tables_are_what_the_log_tells_whatever_happens,
     a_turn_of_the_link_becomes_a_message_with_its_parts,
     what_a_person_says_is_whole_at_once,
+    what_was_said_otherwise_asked_for_and_inherited_is_told_again_by_the_log,
     a_name_that_no_table_holds_is_refused,
     last_messages_are_those_that_were_not_taken_back,
     a_page_of_messages_is_bounded_by_bytes,
@@ -213,6 +214,60 @@ async fn what_a_person_says_is_whole_at_once(world: World) {
     assert_eq!(messages[0].parts[0].content["text"], "Please.");
     assert_eq!(messages[0].author.as_ref().unwrap()["name"], "Ada");
     assert!(messages[0].done.is_some());
+}
+
+async fn what_was_said_otherwise_asked_for_and_inherited_is_told_again_by_the_log(world: World) {
+    let fence = world.session().await;
+    let told = [
+        json!({"type": "message", "message_id": "inh-a", "channel": "web:default", "inherited": true,
+            "created_at": "2026-01-01T00:00:00Z"}),
+        json!({"type": "part", "message_id": "inh-a", "part_id": "p",
+            "content": {"kind": "text", "text": "before"}}),
+        json!({"type": "message.done", "message_id": "inh-a", "reason": "end_turn",
+            "done_at": "2026-01-01T00:00:01Z"}),
+        json!({"type": "message", "message_id": "usr-p", "channel": "web:default", "role": "user",
+            "prompt_id": "p", "parts": [{"part_id": "text", "content": {"kind": "text", "text": "go"}}]}),
+        json!({"type": "prompt", "id": "p", "status": "queued"}),
+        json!({"type": "prompt", "id": "p", "status": "queued", "content": "stay"}),
+        json!({"type": "env_request", "id": "one", "keys": []}),
+        json!({"type": "env_request", "id": "two", "keys": []}),
+        json!({"type": "env_request", "id": "one", "keys": []}),
+        json!({"type": "env_answered", "id": "two"}),
+    ];
+    let events = told.map(|event| NewEvent::from_json(event.to_string()).unwrap());
+    let store = &world.store;
+    let mut tx = store.begin().await.unwrap();
+    let mut session = tx.fenced(fence).await.unwrap();
+    session.append(&events, world.now()).await.unwrap();
+    tx.commit().await.unwrap();
+    let shown = async || {
+        let messages = store.last_messages(fence.session, 10).await.unwrap();
+        let asked = store.open_env_requests(fence.session).await.unwrap();
+        (messages, asked)
+    };
+    let (messages, asked) = shown().await;
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0].id, "one");
+    assert_eq!(messages[1].parts[0].content["text"], "stay");
+    let before = &messages[0];
+    assert!(before.inherited && !messages[1].inherited);
+    assert_eq!(before.created_at.to_string(), "2026-01-01T00:00:00Z");
+    let done = before.done.as_ref().unwrap();
+    assert_eq!(done.at.to_string(), "2026-01-01T00:00:01Z");
+    let old = store.last_messages_until(fence.session, done.at, 10).await;
+    assert_eq!(old.unwrap(), messages[..1]);
+    let mut tx = store.begin().await.unwrap();
+    let mut session = tx.fenced(fence).await.unwrap();
+    session.rebuild_transcript().await.unwrap();
+    let again = NewEvent::from_json(json!({"type": "env_answered", "id": "two"}).to_string());
+    let refused = session.append(&[again.unwrap()], world.now()).await;
+    assert!(matches!(refused, Err(Error::Misfit(_))), "{refused:?}");
+    tx.rollback().await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    let mut session = tx.fenced(fence).await.unwrap();
+    session.rebuild_transcript().await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(shown().await, (messages, asked));
 }
 
 async fn a_name_that_no_table_holds_is_refused(world: World) {

@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::{
     Action, ActionStatus, Allow, ClientStatus, EgressBlocked, MessagePart, PromptStatus, Watcher,
 };
-use crate::link::{AgentStatus, ErrorFrame, Outcome, Part, Permission, Phase, Question, Reason};
+use crate::link::{
+    AgentStatus, EnvVariable, ErrorFrame, Outcome, Part, Permission, Phase, Question, Reason,
+};
 
 /// A frame other than `init`. It only grows: a type that is not known here is [`Event::Unknown`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,6 +69,9 @@ pub enum Event {
         status: PromptStatus,
         #[serde(default)]
         reason: Option<String>,
+        /// Somebody said it otherwise while it waited: this is asked now.
+        #[serde(default)]
+        content: Option<String>,
     },
     AgentStatus {
         status: AgentStatus,
@@ -97,6 +102,14 @@ pub enum Event {
         decided_by: Option<String>,
         #[serde(default)]
         message: Option<String>,
+    },
+    /// Waits for a person: `POST …/env`.
+    EnvRequest {
+        id: String,
+        keys: Vec<EnvVariable>,
+    },
+    EnvAnswered {
+        id: String,
     },
     ModelSwitched {
         prompt_id: String,
@@ -138,6 +151,11 @@ pub struct Opened {
     pub author: Option<Value>,
     #[serde(default)]
     pub parts: Vec<MessagePart>,
+    /// It was said in the session that this one was forked from, at `created_at`.
+    #[serde(default)]
+    pub inherited: bool,
+    #[serde(default)]
+    pub created_at: Option<String>,
 }
 
 fn assistant() -> String {

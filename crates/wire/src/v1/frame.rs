@@ -134,6 +134,9 @@ pub struct Init {
     /// What agents asked for and nobody decided yet.
     #[serde(default)]
     pub actions: Vec<Action>,
+    /// Values that agents asked for and nobody gave yet: the events that asked.
+    #[serde(default)]
+    pub env_requests: Vec<Value>,
     pub runtime: Runtime,
     /// The client was too far behind, and begins anew.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -101,6 +101,27 @@ pub struct ServiceList {
     pub services: Vec<ServiceInfo>,
 }
 
+/// Terminals that run in a sandbox, whether anybody looks or not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TerminalList {
+    pub terminals: Vec<TerminalInfo>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TerminalInfo {
+    pub name: String,
+    pub rows: u16,
+    pub columns: u16,
+    /// How many look at it.
+    pub viewers: usize,
+    pub started_at: String,
+    /// When somebody last typed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub typed_at: Option<String>,
+}
+
 /// Values that somebody was asked for. They never enter the transcript.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -28,6 +28,9 @@ pub struct Message {
     /// It was undone, with what it did to files.
     #[serde(default)]
     pub reverted: bool,
+    /// It was said in the session that this one was forked from.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inherited: bool,
     pub parts: Vec<MessagePart>,
 }
 

@@ -8,11 +8,13 @@ mod account;
 mod egress;
 mod event;
 mod frame;
+mod host;
 mod machine;
 mod message;
 mod problem;
 mod prompt;
 mod pull;
+mod repository;
 mod secret;
 mod session;
 mod snapshot;
@@ -28,15 +30,17 @@ pub use egress::{
 };
 pub use event::{Event, EventPart, Opened};
 pub use frame::{FromClient, Init, PipeWord, Presence, Runtime, STDERR, STDOUT, Watcher, numbered};
+pub use host::{Doctor, EgressDefaults, Finding, FindingStatus, Storage, StoragePart};
 pub use machine::{
     Endpoint, EnvValues, ExecAnswer, ExecRequest, FileEntry, FileList, ModelInfo, ModelList,
     PortInfo, PortList, ProviderInfo, ProviderList, ServiceInfo, ServiceList, Share, ShareMade,
-    TunnelInfo, TunnelList, Upload,
+    TerminalInfo, TerminalList, TunnelInfo, TunnelList, Upload,
 };
 pub use message::{Message, MessagePart};
 pub use problem::Problem;
 pub use prompt::{EditPrompt, NewPrompt, Prompt, PromptMode, PromptStatus};
 pub use pull::{NewPull, Pull, PullState};
+pub use repository::{NewRepository, Repository};
 pub use secret::{NewSecret, SecretInfo, SecretScope};
 pub use session::{
     ChangeSession, ClientStatus, Degraded, Fork, NewRepo, NewSession, PhaseInfo, Recover, Session,

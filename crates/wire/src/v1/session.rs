@@ -35,8 +35,14 @@ pub struct Session {
     pub prebuild_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
+    /// The snapshot that a fork began from. It stays, whatever becomes of either session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin_snapshot_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<Degraded>,
+    /// What of a session at rest is kept: `memory` (it wakes as it was) or `disk`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +70,7 @@ pub struct Session {
     /// Of its last start.
     #[serde(default)]
     pub phases: Vec<PhaseInfo>,
-    /// What it took of models. Only where one session is asked for.
+    /// What it took of models, in answers to requests: frames do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<SessionUsage>,
 }

@@ -147,7 +147,9 @@ impl Running {
         let local = Local::open(&config.local)?;
         let providers: Vec<Arc<dyn Provider>> = vec![Arc::new(local.clone())];
         let has_base = local.find_snapshot("base").is_ok();
-        let offer = Arc::new(Offered::new(&config.server, local));
+        let around = config::surroundings(&config)?;
+        let machine = config.local.clone();
+        let offer = Arc::new(Offered::new(&config.server, local, machine, around));
         let uploads = config.home.join("uploads");
         let address = address_of(&config.server);
         let outside = Outside::new(OutsideParts {

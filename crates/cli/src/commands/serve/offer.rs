@@ -1,9 +1,12 @@
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use model::{Id, Organisation, SnapshotId};
-use provider_local::Local as Engine;
+use provider::ProviderError;
+use provider_local::doctor::{Surroundings, examine};
+use provider_local::{Config as Machine, FindingStatus, Local as Engine, UsagePart};
 use server::Offer;
-use wire::v1::{EgressPolicy, NewEgress};
+use wire::v1::{self, EgressPolicy, NewEgress};
 
 use crate::config::Server;
 
@@ -14,10 +17,17 @@ pub(super) struct Local {
     egress: NewEgress,
     egress_of: BTreeMap<String, EgressPolicy>,
     engine: Engine,
+    machine: Machine,
+    around: Surroundings,
 }
 
 impl Local {
-    pub(super) fn new(server: &Server, engine: Engine) -> Self {
+    pub(super) fn new(
+        server: &Server,
+        engine: Engine,
+        machine: Machine,
+        around: Surroundings,
+    ) -> Self {
         let sessions = &server.sessions;
         Self {
             provider: sessions.provider.clone(),
@@ -27,10 +37,13 @@ impl Local {
             },
             egress_of: sessions.egress_of.clone(),
             engine,
+            machine,
+            around,
         }
     }
 }
 
+#[async_trait]
 impl Offer for Local {
     fn default_provider(&self) -> &str {
         &self.provider
@@ -49,5 +62,47 @@ impl Offer for Local {
             egress.policy = Some(*policy);
         }
         egress
+    }
+
+    fn reached_everywhere(&self) -> Vec<String> {
+        self.machine.egress.rules().into_iter().collect()
+    }
+
+    async fn storage(&self) -> Result<Option<v1::Storage>, ProviderError> {
+        let usage = self.engine.usage().await?;
+        let part = |part: UsagePart| v1::StoragePart {
+            count: part.count,
+            bytes: part.bytes,
+        };
+        Ok(Some(v1::Storage {
+            sandboxes: part(usage.sandboxes),
+            layers: part(usage.layers),
+            snapshots: part(usage.snapshots),
+            trash: part(usage.trash),
+            programs: part(usage.programs),
+            records: part(usage.records),
+            total_bytes: usage.total_bytes,
+            free_bytes: usage.free_bytes,
+        }))
+    }
+
+    async fn doctor(&self) -> Result<Option<Vec<v1::Finding>>, ProviderError> {
+        let (machine, around) = (self.machine.clone(), self.around.clone());
+        // It tries what the kernel can, which takes a moment.
+        let examined = tokio::task::spawn_blocking(move || examine(&machine, &around)).await;
+        let examined = examined
+            .map_err(|error| ProviderError::unavailable("the doctor", error.to_string()))?;
+        let findings = examined.into_iter().map(|finding| v1::Finding {
+            name: finding.name.to_owned(),
+            status: match finding.status {
+                FindingStatus::Ok => v1::FindingStatus::Ok,
+                FindingStatus::Info => v1::FindingStatus::Info,
+                FindingStatus::Warning => v1::FindingStatus::Warning,
+                FindingStatus::Missing => v1::FindingStatus::Missing,
+            },
+            found: finding.found,
+            advice: finding.advice,
+        });
+        Ok(Some(findings.collect()))
     }
 }

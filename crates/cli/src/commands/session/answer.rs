@@ -79,7 +79,9 @@ impl Answer {
                 self.print(Some(message_id), &mut pieces);
             }
             Event::Part(part) => self.print(Some(&part.message_id), &mut pieces),
-            Event::Prompt { id, status, reason } if *id == self.prompt => {
+            Event::Prompt {
+                id, status, reason, ..
+            } if *id == self.prompt => {
                 self.prompt_is(*status, reason.as_deref());
             }
             Event::Status {

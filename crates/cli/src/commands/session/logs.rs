@@ -155,7 +155,9 @@ fn said(event: &Event) -> Option<String> {
                 None => reason,
             }
         }
-        Event::Prompt { id, status, reason } => {
+        Event::Prompt {
+            id, status, reason, ..
+        } => {
             let status = serde_json::to_value(status).unwrap_or_default();
             let said = format!("{id} {}", status.as_str().unwrap_or(""));
             match reason {

@@ -5,10 +5,10 @@ use axum::http::{HeaderMap, StatusCode};
 use model::{Id, Session};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sessions::{Machine, New, Spec};
+use sessions::{Machine, New, Planned, Spec};
 use store::idempotency::Attempt;
 use store::prompts::NewPrompt;
-use store::sessions::{Channel, NewSession, Type};
+use store::sessions::{Channel, Type};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::link::{AgentConfig, Boot, GitIdentity, Kind, Repo};
@@ -87,17 +87,17 @@ async fn make(app: &App, caller: &Caller, record: New, attempt: Option<&Attempt>
 pub(super) async fn write(
     app: &App,
     caller: &Caller,
-    planned: &NewSession,
+    planned: &Planned,
     action: &str,
     body: &Value,
     attempt: Option<&Attempt>,
 ) -> Answer<Made> {
     let made = Made {
-        id: planned.id.to_string(),
+        id: planned.record.id.to_string(),
     };
     let mut tx = app.store().begin().await?;
-    tx.create_session(planned).await?;
-    tx.record(&app.line(caller, action, Some(planned.id), body))
+    planned.write(&mut tx).await?;
+    tx.record(&app.line(caller, action, Some(planned.record.id), body))
         .await?;
     if let Err(problem) = once::finish(&mut tx, attempt, StatusCode::CREATED, &made).await {
         tx.rollback().await?;
@@ -281,13 +281,7 @@ fn read_repo(repo: v1::NewRepo) -> Answer<Repo> {
         ));
     }
     let names = [&repo.branch, &repo.r#ref, &repo.path, &repo.bundle];
-    let is_odd = |name: &String| {
-        name.is_empty()
-            || name.len() > LONGEST_NAME
-            || name.starts_with('-')
-            || name.chars().any(char::is_control)
-    };
-    if names.into_iter().flatten().any(is_odd) {
+    if !names.into_iter().flatten().all(|name| is_name(name)) {
         return Err(Problem::invalid(
             "a name of a branch, ref or path is empty, too long or no name",
         ));
@@ -307,8 +301,15 @@ fn read_repo(repo: v1::NewRepo) -> Answer<Repo> {
     })
 }
 
+/// Of a branch, a ref, a path: no option of git's.
+pub(in crate::routes) fn is_name(name: &str) -> bool {
+    (1..=LONGEST_NAME).contains(&name.len())
+        && !name.starts_with('-')
+        && !name.chars().any(char::is_control)
+}
+
 /// With a host, without a user, and nothing odd in it. What it leads to is the git door's to judge.
-fn is_address(url: &str) -> bool {
+pub(in crate::routes) fn is_address(url: &str) -> bool {
     let rest = url
         .strip_prefix("https://")
         .or_else(|| url.strip_prefix("http://"));

@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use model::{Id, Secret};
 use serde_json::{Value, json};
+use sessions::{Handle, HubError};
 use store::secrets::{NewSecret, Scope};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -84,5 +85,22 @@ async fn give(
     tx.commit().await?;
     let body = json!({ "values": given.values });
     let _: Value = act(&app, &hub, "/api/env/values", &body).await?;
+    if let Some(request) = &given.id {
+        answered(&app, &hub, request).await?;
+    }
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Whoever watches is told that nobody need answer any more. Never what was given.
+async fn answered(app: &App, hub: &Handle, request: &str) -> Answer<()> {
+    let waiting = app.store().open_env_requests(hub.session()).await?;
+    if !waiting.iter().any(|asked| asked.id == request) {
+        return Ok(());
+    }
+    let frame = json!({ "type": "env_answered", "id": request });
+    match hub.announce(&frame).await {
+        // Somebody else gave them at the same moment.
+        Err(HubError::Store(store::Error::Misfit(_))) => Ok(()),
+        told => Ok(told?),
+    }
 }

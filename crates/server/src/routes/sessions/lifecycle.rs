@@ -138,7 +138,7 @@ async fn stop(
     }))
 }
 
-/// Another session that goes on from this one's files.
+/// Another session that goes on from this one's files, and begins with what was said by then.
 #[utoipa::path(post, path = "/v1/sessions/{id}/fork", tag = "sessions",
     params(("id" = String, Path)), request_body = Option<v1::Fork>,
     responses((status = 201, body = v1::Session)))]
@@ -179,7 +179,7 @@ async fn make_fork(
     let planned = app.sessions().plan_fork(parent, snapshot, caller.user);
     let mut planned = planned.await?;
     if let Some(title) = title {
-        planned.title = title;
+        planned.record.title = title;
     }
     let body = json!({ "parent": parent.to_string() });
     write(app, caller, &planned, "session.fork", &body, attempt).await

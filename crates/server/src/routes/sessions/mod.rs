@@ -11,8 +11,10 @@ mod prompts;
 mod records;
 mod related;
 mod snapshots;
+mod terminals;
 mod watch;
 
+use store::sessions::Record;
 use utoipa_axum::router::OpenApiRouter;
 use wire::v1;
 
@@ -20,6 +22,8 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::problem::{Answer, Problem};
 use crate::shown;
+
+pub(super) use self::create::{is_address, is_name};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -36,6 +40,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .merge(related::routes())
         .merge(previews::routes())
         .merge(snapshots::routes())
+        .merge(terminals::routes())
         .merge(watch::routes())
 }
 
@@ -45,15 +50,24 @@ async fn now(app: &App, caller: &Caller, id: &str) -> Answer<v1::Session> {
     let mut session = gateway::shown::session(&record, Some(app.site()));
     let phases = app.store().last_phases(record.id).await?;
     session.phases = phases.iter().map(shown::phase).collect();
-    let (total, unattributed) = (
-        app.store().session_usage(record.id).await?,
-        app.store().unattributed_usage(record.id).await?,
-    );
-    session.usage = Some(v1::SessionUsage {
-        total: shown::usage(&total),
-        unattributed: shown::usage(&unattributed),
-    });
+    let usage = app.store().usage_of(&[record.id]).await?;
+    let usage = usage.get(&record.id).copied().unwrap_or_default();
+    session.usage = Some(shown::session_usage(&usage));
     Ok(session)
+}
+
+/// Those of a page, each with what it took of models.
+async fn listed(app: &App, records: &[Record]) -> Answer<Vec<v1::Session>> {
+    let ids: Vec<_> = records.iter().map(|record| record.id).collect();
+    let usage = app.store().usage_of(&ids).await?;
+    let shown = records.iter().map(|record| {
+        let usage = usage.get(&record.id).copied().unwrap_or_default();
+        v1::Session {
+            usage: Some(shown::session_usage(&usage)),
+            ..gateway::shown::session(record, Some(app.site()))
+        }
+    });
+    Ok(shown.collect())
 }
 
 fn read_title(title: &str) -> Answer<String> {

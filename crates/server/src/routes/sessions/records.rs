@@ -10,7 +10,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::v1;
 
-use super::{now, read_title};
+use super::{listed, now, read_title};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Json, Named, Params};
@@ -72,11 +72,8 @@ async fn list(
         .list_sessions(caller.organisation, listing)
         .await?;
     let (records, next_cursor) = cut(records, limit, |record| record.id.to_string());
-    let items = records
-        .iter()
-        .map(|record| gateway::shown::session(record, Some(app.site())));
     Ok(Json(v1::Page {
-        items: items.collect(),
+        items: listed(&app, &records).await?,
         next_cursor,
     }))
 }

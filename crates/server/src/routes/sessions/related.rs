@@ -6,6 +6,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::v1;
 
+use super::listed;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Json, Named, Params};
@@ -43,11 +44,8 @@ async fn children(
         .list_sessions(caller.organisation, listing)
         .await?;
     let (found, next_cursor) = cut(found, limit, |session| session.id.to_string());
-    let items = found
-        .iter()
-        .map(|record| gateway::shown::session(record, Some(app.site())));
     Ok(Json(v1::Page {
-        items: items.collect(),
+        items: listed(&app, &found).await?,
         next_cursor,
     }))
 }
