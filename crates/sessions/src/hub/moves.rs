@@ -12,6 +12,7 @@ use provider::Capability;
 use serde_json::json;
 use store::snapshots::{Kept, Kind, Sizes, Snapshot as Receipt};
 use store::{NewEvent, Write, sandboxes};
+use tracing::Instrument as _;
 
 use super::commits::Then;
 use super::effects::{Note, Notes};
@@ -104,7 +105,7 @@ impl Hub {
             _ if matches!(self.lifecycle.state, State::Migrating(_)) => Ok(()),
             Ok(_) => self.give_way().await,
             Err(error) => {
-                tracing::info!(session = %self.fence.session, %error, "a sandbox cannot be kept for longer");
+                tracing::info!(%error, "a sandbox cannot be kept for longer");
                 self.give_way().await
             }
         }
@@ -125,6 +126,7 @@ impl Hub {
                 match event {
                     Some(Event::Ready { place, expires_at }) if self.waits_for_an_agent() => {
                         self.phase_is_over("sandbox").await?;
+                        self.traces.is_at("link");
                         self.wait_for_agent(Booting { place, expires_at });
                     }
                     Some(event) => {
@@ -157,7 +159,7 @@ impl Hub {
             // Given up for what came after it, or a fault of ours that the deadline mends.
             Err(error) if error.is_cancelled() => {}
             Err(error) => {
-                tracing::error!(session = %self.fence.session, %error, "work for a session broke");
+                tracing::error!(%error, "work for a session broke");
             }
         }
         self.tell_waiting().await
@@ -211,7 +213,11 @@ impl Hub {
         write = self.with_expiry(write, next);
         let (status, was) = (next.client_status(), before.client_status());
         if status != was {
-            let body = json!({ "type": "status", "status": status, "message": message_of(next) });
+            let mut body =
+                json!({ "type": "status", "status": status, "message": message_of(next) });
+            if let Some(fault) = next.fault() {
+                body["fault"] = json!(self.traces.told(fault));
+            }
             let event = NewEvent::from_json(body.to_string()).map_err(End::Store)?;
             write = write.event(event);
         }
@@ -243,6 +249,7 @@ impl Hub {
     /// What a move means for the prompts and the link.
     async fn follow_move(&mut self, before: &Lifecycle) -> Result<(), End> {
         let now = self.shared.clock.now();
+        self.traces.follow_start(&self.lifecycle);
         self.follow_expiry();
         let generations = self.lifecycle.generations();
         self.booting = self
@@ -349,7 +356,10 @@ impl Hub {
         let Some((effect, given_up)) = self.line.next(generation) else {
             return;
         };
-        let hand = self.hand.anew();
+        let mut hand = self.hand.anew();
+        let span = self.traces.effect(&effect);
+        hand.trace = span.trace();
+        let fields = self.traces.work_fields();
         let settings = &self.shared.settings;
         let patience = match &effect {
             Effect::Rest { .. } => settings.drain,
@@ -358,7 +368,8 @@ impl Hub {
         };
         self.follow_turns();
         let mut turns = self.turns.subscribe();
-        self.work.spawn(async move {
+        let work = async move {
+            let _until_it_is_done = span;
             let act = async {
                 if !patience.is_zero() {
                     // Whatever still runs then is told by its journal, or interrupted.
@@ -377,7 +388,8 @@ impl Hub {
                 event,
                 notes: hand.notes,
             }
-        });
+        };
+        self.work.spawn(work.instrument(fields));
     }
 
     /// Told with the time since the phase before it was over.
@@ -388,7 +400,11 @@ impl Hub {
         };
         let took = now.duration_since(since).as_millis();
         let took_ms = u64::try_from(took).unwrap_or_default();
-        tracing::info!(session = %self.fence.session, phase = name, took_ms, "a phase of a start is over");
+        // The sandbox's own is timed by whoever makes it.
+        if name != "sandbox" {
+            self.traces.phase(name, Duration::from_millis(took_ms), None);
+        }
+        tracing::info!(phase = name, took_ms, "a phase of a start is over");
         let phase = json!({ "name": name, "state": "done", "took_ms": took_ms });
         let status = self.lifecycle.client_status();
         let body = json!({ "type": "status", "status": status, "phase": phase });
@@ -420,7 +436,7 @@ impl Hub {
                 self.spec = spec;
             }
             Err(error) => {
-                tracing::warn!(session = %self.fence.session, %error, "what it was asked to be cannot be read; it stays as it was");
+                tracing::warn!(%error, "what it was asked to be cannot be read; it stays as it was");
             }
         }
         Ok(Event::Begin {

@@ -7,6 +7,7 @@
 mod account;
 mod egress;
 mod event;
+mod fault;
 mod frame;
 mod machine;
 mod message;
@@ -27,6 +28,7 @@ pub use egress::{
     Allow, AllowEgress, AllowedEgress, Egress, EgressBlocked, EgressPass, EgressPolicy, NewEgress,
 };
 pub use event::{Event, EventPart, Opened};
+pub use fault::{Fault, FaultInfo, Next};
 pub use frame::{FromClient, Init, PipeWord, Presence, Runtime, STDERR, STDOUT, Watcher, numbered};
 pub use machine::{
     Endpoint, EnvValues, ExecAnswer, ExecRequest, FileEntry, FileList, ModelInfo, ModelList,
