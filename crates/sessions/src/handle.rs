@@ -66,6 +66,8 @@ pub enum HubError {
     /// This process does not own the session any more: open it again.
     #[error("the session has another owner")]
     Gone,
+    #[error("this process takes up no sessions: ask one with the role `gateway`")]
+    NotHere,
     #[error("the session cannot be written")]
     Store(#[from] store::Error),
     #[error("no provider is called `{0}`")]

@@ -32,12 +32,18 @@ impl Sessions {
     }
 
     async fn tidy(&self) {
+        let settings = &self.shared().settings;
+        if settings.tends {
+            self.tend().await;
+            self.seal_orphans().await;
+        }
+        if !settings.takes_up {
+            return;
+        }
         if let Err(error) = self.adopt().await {
             tracing::warn!(%error, "sessions that were left cannot be looked for");
         }
-        self.tend().await;
         self.observe().await;
-        self.seal_orphans().await;
         if let Err(error) = self.store_held().await {
             tracing::warn!(%error, "sessions that rest cannot be looked for");
         }

@@ -31,7 +31,8 @@ pub(crate) fn install(sink: Sink) -> bool {
 }
 
 pub(crate) fn lost() -> u64 {
-    SINK.get().map_or(0, |sink| sink.lost.swap(0, Ordering::Relaxed))
+    SINK.get()
+        .map_or(0, |sink| sink.lost.swap(0, Ordering::Relaxed))
 }
 
 /// Whether spans go anywhere.
@@ -187,7 +188,9 @@ impl Span {
         if let Some(open) = self.open()
             && open.moments.len() < MOMENTS
         {
-            let shortened = attributes.into_iter().map(|(key, value)| (key, value.shortened()));
+            let shortened = attributes
+                .into_iter()
+                .map(|(key, value)| (key, value.shortened()));
             open.moments.push(Moment {
                 name,
                 at: SystemClock.now(),

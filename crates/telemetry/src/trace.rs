@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Trace {
-    pub(crate) trace: u128,
+    pub(crate) whole: u128,
     pub(crate) span: u64,
     /// Whoever began it wants to see it.
     pub(crate) is_sampled: bool,
@@ -21,7 +21,7 @@ impl Trace {
     /// The first step of a new one.
     pub(crate) fn begin() -> Self {
         Self {
-            trace: fastrand::u128(1..),
+            whole: fastrand::u128(1..),
             span: fastrand::u64(1..),
             is_sampled: true,
         }
@@ -37,14 +37,14 @@ impl Trace {
 
     /// What all of its steps have in common.
     pub fn id(self) -> String {
-        format!("{:032x}", self.trace)
+        format!("{:032x}", self.whole)
     }
 }
 
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flags = u8::from(self.is_sampled);
-        write!(f, "00-{:032x}-{:016x}-{flags:02x}", self.trace, self.span)
+        write!(f, "00-{:032x}-{:016x}-{flags:02x}", self.whole, self.span)
     }
 }
 
@@ -80,7 +80,7 @@ impl FromStr for Trace {
             return Err(NotATrace);
         }
         Ok(Self {
-            trace,
+            whole: trace,
             span,
             is_sampled: flags & 1 == 1,
         })
@@ -135,9 +135,9 @@ mod tests {
     #[test]
     fn a_step_is_of_the_same_trace_and_another_place() {
         let (first, second) = (Trace::begin(), Trace::begin().step());
-        assert_ne!(first.trace, second.trace);
+        assert_ne!(first.whole, second.whole);
         let step = first.step();
-        assert_eq!(step.trace, first.trace);
+        assert_eq!(step.whole, first.whole);
         assert_ne!(step.span, first.span);
     }
 }

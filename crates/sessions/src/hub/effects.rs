@@ -24,7 +24,17 @@ const MESSAGE: usize = 500;
 
 /// Receipts that came of an effect.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Notes(Arc<Mutex<Vec<Note>>>);
+pub(super) struct Notes {
+    kept: Arc<Mutex<Vec<Note>>>,
+    failed: Arc<Mutex<Vec<Failed>>>,
+}
+
+/// What did not come about, for the session's log: whoever asks why finds it there.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) code: &'static str,
+    pub(super) message: String,
+}
 
 #[derive(Debug)]
 pub(super) struct Note {
@@ -55,12 +65,26 @@ impl Notes {
         });
     }
 
+    /// The first of each kind is enough: what is tried again may fail again.
+    fn fail(&self, code: &'static str, error: &ProviderError) {
+        let mut failed = self.failed.lock().expect("no holder of this lock panics");
+        if failed.iter().all(|known| known.code != code) {
+            let message = words(error);
+            failed.push(Failed { code, message });
+        }
+    }
+
     pub(super) fn take(&self) -> Vec<Note> {
         std::mem::take(&mut *self.lock())
     }
 
+    pub(super) fn take_failed(&self) -> Vec<Failed> {
+        let mut failed = self.failed.lock().expect("no holder of this lock panics");
+        std::mem::take(&mut *failed)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Note>> {
-        self.0.lock().expect("no holder of this lock panics")
+        self.kept.lock().expect("no holder of this lock panics")
     }
 }
 
@@ -133,7 +157,9 @@ impl Hand {
             Way::Wake => self.wake(generation, until).await,
             Way::New { origin } => {
                 let spec = self.spec(generation, origin);
-                let ensured = self.trying("ensure", until, || self.provider.ensure(&spec)).await;
+                let ensured = self
+                    .trying("ensure", until, || self.provider.ensure(&spec))
+                    .await;
                 ensured.map(|ensured| ready(generation, &ensured.sandbox))
             }
         };
@@ -176,9 +202,11 @@ impl Hand {
             }
             Found::Paused(sandbox) | Found::Running(sandbox) => {
                 let rested = if in_place {
-                    self.trying("pause", until, || self.provider.pause(sandbox.id)).await
+                    self.trying("pause", until, || self.provider.pause(sandbox.id))
+                        .await
                 } else {
-                    self.trying("stop", until, || self.provider.stop(sandbox.id)).await
+                    self.trying("stop", until, || self.provider.stop(sandbox.id))
+                        .await
                 };
                 match rested {
                     Ok(receipt) => {
@@ -207,6 +235,7 @@ impl Hand {
             Err(error) => {
                 // Whoever looks at what lives will find it.
                 tracing::warn!(%error, "a sandbox cannot be let go on");
+                self.notes.fail("thaw-failed", &error);
                 None
             }
         }
@@ -224,11 +253,13 @@ impl Hand {
                 let id = sandbox.id;
                 // From the capture on nothing may write there.
                 let receipt = if self.provider.capabilities().has(Capability::Pause) {
-                    self.trying("pause", until, || self.provider.pause(id)).await?;
+                    self.trying("pause", until, || self.provider.pause(id))
+                        .await?;
                     self.trying("snapshot", until, || self.provider.snapshot(id, None))
                         .await?
                 } else {
-                    self.trying("stop", until, || self.provider.stop(id)).await?
+                    self.trying("stop", until, || self.provider.stop(id))
+                        .await?
                 };
                 self.notes.add(&receipt, generation, false);
                 receipt.snapshot
@@ -265,6 +296,7 @@ impl Hand {
                 // A disk that is full, say: what is not sealed is not called lost.
                 Err(error) => {
                     tracing::warn!(%error, "a disk cannot be sealed yet");
+                    self.notes.fail("seal-failed", &error);
                     tokio::time::sleep(pause).await;
                 }
             }
@@ -294,6 +326,7 @@ impl Hand {
     fn or_as_before(&self, generation: Generation, done: Result<Event, ProviderError>) -> Event {
         done.unwrap_or_else(|error| {
             tracing::warn!(%error, "a sandbox cannot be made to rest");
+            self.notes.fail("rest-failed", &error);
             Event::RestFailed { generation }
         })
     }
@@ -315,7 +348,10 @@ impl Hand {
             SandboxState::Stopped { snapshot } => return Ok(Found::Stopped(snapshot)),
             SandboxState::Ended => {}
         }
-        let recovered = match self.trying("stop", until, || self.provider.stop(sandbox.id)).await {
+        let recovered = match self
+            .trying("stop", until, || self.provider.stop(sandbox.id))
+            .await
+        {
             Ok(receipt) => {
                 self.notes.add(&receipt, generation, true);
                 receipt.snapshot
@@ -344,7 +380,9 @@ impl Hand {
         message: Option<String>,
         until: Timestamp,
     ) -> Result<SnapshotId, Fault> {
-        let taken = self.trying("snapshot", until, || self.provider.snapshot(place.sandbox, None));
+        let taken = self.trying("snapshot", until, || {
+            self.provider.snapshot(place.sandbox, None)
+        });
         let receipt = taken.await.map_err(|error| fault_of(&error, &Way::Wake))?;
         self.notes.add_wanted(&receipt, place.generation, message);
         receipt.snapshot.ok_or_else(|| Fault {
@@ -526,6 +564,13 @@ fn fault_of(error: &ProviderError, way: &Way) -> Fault {
         ProviderError::NotFound { .. } if is_of_the_session => FaultCode::OriginGone,
         _ => FaultCode::Provider,
     };
+    Fault {
+        code,
+        message: words(error),
+    }
+}
+
+fn words(error: &ProviderError) -> String {
     let mut message = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(source) = cause {
@@ -533,8 +578,5 @@ fn fault_of(error: &ProviderError, way: &Way) -> Fault {
         message.push_str(&source.to_string());
         cause = source.source();
     }
-    Fault {
-        code,
-        message: message.chars().take(MESSAGE).collect(),
-    }
+    message.chars().take(MESSAGE).collect()
 }

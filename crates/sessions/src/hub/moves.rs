@@ -402,7 +402,8 @@ impl Hub {
         let took_ms = u64::try_from(took).unwrap_or_default();
         // The sandbox's own is timed by whoever makes it.
         if name != "sandbox" {
-            self.traces.phase(name, Duration::from_millis(took_ms), None);
+            self.traces
+                .phase(name, Duration::from_millis(took_ms), None);
         }
         tracing::info!(phase = name, took_ms, "a phase of a start is over");
         let phase = json!({ "name": name, "state": "done", "took_ms": took_ms });
@@ -416,11 +417,15 @@ impl Hub {
     /// Receipts for what was kept. Before the move that follows from it.
     async fn write_down(&mut self, notes: &Notes) -> Result<(), End> {
         let now = self.shared.clock.now();
-        let notes = notes.take();
-        if notes.is_empty() {
+        let (notes, failed) = (notes.take(), notes.take_failed());
+        if notes.is_empty() && failed.is_empty() {
             return Ok(());
         }
         let mut write = Write::new(self.fence, now);
+        for failed in failed {
+            let body = json!({ "type": "error", "code": failed.code, "message": failed.message });
+            write = write.event(NewEvent::from_json(body.to_string())?);
+        }
         for note in notes {
             write = write.snapshot(receipt(&note, self.fence.session, &self.provider_name, now));
         }

@@ -172,7 +172,8 @@ impl Hub {
             Step::Dispatch { prompt, to } => {
                 let event = prompt_event(&prompt, Status::Dispatched, None)?;
                 let write = write.dispatch_prompt(&prompt, to.clone()).event(event);
-                self.traces.goes_on(&prompt, "prompt dispatched", to.generation);
+                self.traces
+                    .goes_on(&prompt, "prompt dispatched", to.generation);
                 then.says.push(Say::Prompt { id: prompt, to });
                 write
             }
@@ -183,7 +184,8 @@ impl Hub {
             }
             Step::GiveBack { prompt, from } => {
                 let event = prompt_event(&prompt, Status::Queued, None)?;
-                self.traces.goes_on(&prompt, "prompt queued", from.generation);
+                self.traces
+                    .goes_on(&prompt, "prompt queued", from.generation);
                 write.give_back_prompt(prompt, from).event(event)
             }
             Step::End {

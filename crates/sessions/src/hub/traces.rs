@@ -4,9 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use model::session::{
-    Boot, Effect, Fault, FaultCode, Generation, Lifecycle, Place, State, Way,
-};
+use model::session::{Boot, Effect, Fault, FaultCode, Generation, Lifecycle, Place, State, Way};
 use model::{Id, Session};
 use store::prompts::{End as PromptEnd, Prompt};
 use telemetry::{Context, Span, Trace, Value, span};
@@ -225,7 +223,9 @@ impl Traces {
             return;
         };
         let mut about = vec![("tool", Value::from(tool.name.clone()))];
-        let exit = tool.exit_code.map(|code| ("exit_code", Value::Number(code)));
+        let exit = tool
+            .exit_code
+            .map(|code| ("exit_code", Value::Number(code)));
         about.extend(exit);
         about.push(("failed", tool.error.is_some().into()));
         turn.step.moment("tool", about);
@@ -264,8 +264,7 @@ impl Traces {
         self.about = Some(about);
         let (session, (generation, place)) = (self.session, about);
         let sandbox = place.map(|place| tracing::field::display(place.sandbox));
-        self.fields =
-            tracing::error_span!("session", %session, generation = generation.0, sandbox);
+        self.fields = tracing::error_span!("session", %session, generation = generation.0, sandbox);
     }
 }
 
@@ -273,10 +272,10 @@ impl Hub {
     /// Asked by somebody: what comes of it is theirs.
     pub(super) async fn read(&mut self, letter: Letter) -> Result<(), End> {
         self.traces.cause = letter.context;
-        let Some(request_id) = self.traces.cause.request.clone() else {
-            return self.hear(letter.command).await;
+        let fields = match &self.traces.cause.request {
+            Some(request_id) => tracing::error_span!("command", %request_id),
+            None => tracing::Span::none(),
         };
-        let fields = tracing::error_span!("command", %request_id);
         self.hear(letter.command).instrument(fields).await
     }
 

@@ -45,6 +45,8 @@ async fn now(app: &App, caller: &Caller, id: &str) -> Answer<v1::Session> {
     let mut session = gateway::shown::session(&record, Some(app.site()));
     let phases = app.store().last_phases(record.id).await?;
     session.phases = phases.iter().map(shown::phase).collect();
+    let faults = app.store().last_faults(record.id, record.last_seq).await?;
+    session.faults = faults.into_iter().map(shown::fault).collect();
     let (total, unattributed) = (
         app.store().session_usage(record.id).await?,
         app.store().unattributed_usage(record.id).await?,
