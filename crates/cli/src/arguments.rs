@@ -27,7 +27,7 @@ pub(crate) enum Command {
     /// Start everything on this machine, and say where to find it
     Up(serve::Arguments),
     /// Serve, without a word to people: for services and other machines
-    Serve(serve::Arguments),
+    Serve(serve::ServeArguments),
     /// Make sessions, talk to their agents, and keep what they did
     #[command(subcommand)]
     Session(session::Command),
@@ -76,6 +76,10 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    pub(crate) fn is_server(&self) -> bool {
+        matches!(self, Self::Up(_) | Self::Serve(_))
+    }
+
     /// Carries many connections at once, or many sessions.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(

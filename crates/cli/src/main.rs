@@ -10,6 +10,7 @@ mod arguments;
 mod commands;
 mod config;
 mod error;
+mod log;
 mod output;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,8 +18,6 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
 
 use crate::app::App;
 use crate::arguments::Arguments;
@@ -38,7 +37,12 @@ fn run() -> ExitCode {
     };
     let output = Output::new(arguments.json);
     raise_open_files();
-    if let Err(error) = start_log() {
+    let started = if arguments.command.is_server() {
+        log::start_for_server()
+    } else {
+        log::start_for_command()
+    };
+    if let Err(error) = started {
         output.error(&error);
         return ExitCode::from(error.exit_code());
     }
@@ -86,22 +90,4 @@ fn raise_open_files() {
             maximum: limit.maximum,
         },
     );
-}
-
-fn start_log() -> Result<(), CommandError> {
-    let builder = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(output::stderr_has_colour());
-    // Building a filter takes longer than some whole commands, so only who asks for one pays.
-    match config::log_filter() {
-        None => builder.with_max_level(LevelFilter::WARN).init(),
-        Some(text) => {
-            let filter = EnvFilter::try_new(&text).map_err(|error| {
-                CommandError::usage(format!("NACRE_LOG is not a log filter: {error}"))
-                    .hint("write a level, or target=level pairs: NACRE_LOG=debug")
-            })?;
-            builder.with_env_filter(filter).init();
-        }
-    }
-    Ok(())
 }

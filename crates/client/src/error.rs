@@ -107,6 +107,7 @@ pub(crate) fn problem_of(status: u16, body: &[u8]) -> Problem {
         status,
         detail: format!("the server answered {status} ({title}) and did not say why"),
         code: format!("http_{status}"),
+        request_id: None,
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn problem(refusal: &Refusal) -> Response<Body> {
         status: refusal.status.as_u16(),
         detail: refusal.message.clone(),
         code: refusal.code.to_owned(),
+        request_id: telemetry::current().request.map(|id| id.to_string()),
     };
     let body = serde_json::to_vec(&body).unwrap_or_default();
     let mut response = Response::new(full(body));

@@ -22,6 +22,7 @@ mod feed;
 mod frame;
 mod inside;
 mod join;
+mod next;
 mod pipe;
 pub mod preview;
 pub mod prompts;
@@ -170,6 +171,17 @@ impl Gateway {
     }
 }
 
+/// Where a caller says that its request belongs.
+pub fn traceparent(headers: &hyper::HeaderMap) -> Option<telemetry::Trace> {
+    let mut values = headers.get_all("traceparent").iter();
+    let value = values.next()?.to_str().ok()?;
+    // Two of them are none, as the standard says.
+    if values.next().is_some() {
+        return None;
+    }
+    value.parse().ok()
+}
+
 /// The id of a caller that is no person.
 pub const SERVICE: &str = "service";
 
@@ -183,6 +195,10 @@ impl Shared {
         about: &serde_json::Value,
     ) -> Option<Line> {
         let audited = caller.audited.as_ref()?;
+        let mut about = about.clone();
+        if let Some(id) = telemetry::current().request {
+            about["request"] = id.to_string().into();
+        }
         Some(Line {
             id: Id::<Audit>::new(&*self.clock),
             organisation: audited.organisation,

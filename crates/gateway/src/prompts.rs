@@ -51,6 +51,7 @@ pub fn read(
         chain: chain(new.model, new.model_preferences)?,
         author,
         reply_channel: None,
+        trace: telemetry::current().trace,
     };
     Ok(NewPrompt {
         id,

@@ -89,6 +89,11 @@ impl From<HubError> for Refusal {
                 Self::new(StatusCode::BAD_GATEWAY, code, fault.message)
             }
             HubError::Gone => Self::unavailable("the session is changing hands: try again"),
+            HubError::NotHere => Self::new(
+                StatusCode::MISDIRECTED_REQUEST,
+                "other-role",
+                error.to_string(),
+            ),
             HubError::Store(error) => error.into(),
             HubError::NoProvider(name) => Self::invalid(format!(
                 "no provider is called `{name}`: see GET /v1/providers"

@@ -1,6 +1,6 @@
 //! Records as clients see them.
 
-use model::session::{Boot, Fault, Held, Lifecycle, Resting, State, Way};
+use model::session::{Boot, Held, Lifecycle, Resting, State, Way};
 use model::{Origin, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,6 +9,7 @@ use store::actions::{ActionRecord, Risk, Status};
 use store::sessions::Record;
 use wire::v1;
 
+use crate::next;
 use crate::preview::{Site, Target};
 
 /// A session as `GET /v1/sessions/{id}` shows it.
@@ -51,11 +52,17 @@ pub fn session(record: &Record, site: Option<&Site>) -> v1::Session {
         archived_at: record.archived_at.map(|at| at.to_string()),
         preview_url: runtime.preview_url,
         ssh: runtime.ssh,
-        error: lifecycle.as_ref().and_then(fault),
+        error: lifecycle
+            .as_ref()
+            .and_then(|it| Some(it.fault()?.message.clone())),
         created_at: record.created_at.to_string(),
         last_active_at: record.last_active_at.to_string(),
         last_seq: record.last_seq,
         phases: Vec::new(),
+        faults: Vec::new(),
+        next: lifecycle
+            .as_ref()
+            .map(|it| next::step(record.id, it, state.generation)),
         usage: None,
     }
 }
@@ -224,19 +231,6 @@ fn degraded(lifecycle: &Lifecycle) -> Option<v1::Degraded> {
         lost: field["lost"].as_str().unwrap_or_default().to_owned(),
         since: field["since"].as_str().unwrap_or_default().to_owned(),
     })
-}
-
-fn fault(lifecycle: &Lifecycle) -> Option<String> {
-    match &lifecycle.state {
-        State::Starting(starting) => match &starting.boot {
-            Boot::Failed {
-                fault: Fault { message, .. },
-                ..
-            } => Some(message.clone()),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 /// Both sides of the wire have the same words.

@@ -19,7 +19,7 @@ use crate::problem::{Answer, Problem};
 use crate::rate::Rate;
 use crate::standing::Guests;
 use crate::vault::Vault;
-use crate::{Address, Offer, Outside};
+use crate::{Address, Offer, Outside, Roles};
 
 /// What the front door is made of.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ pub struct Parts {
     pub vault: Arc<Vault>,
     /// Where files that came from outside are kept: uploads, and below `evidence` what sessions showed.
     pub uploads: Utf8PathBuf,
+    pub roles: Roles,
 }
 
 /// What every route has at hand.
@@ -181,6 +182,10 @@ impl App {
         session: Option<Id<Session>>,
         body: &Value,
     ) -> Line {
+        let mut body = body.clone();
+        if let (Value::Object(body), Some(id)) = (&mut body, telemetry::current().request) {
+            body.insert("request".to_owned(), id.to_string().into());
+        }
         Line {
             id: Id::<Audit>::new(self.clock()),
             organisation: caller.organisation,

@@ -33,7 +33,12 @@ pub(crate) async fn count(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or_else(|| "none".to_owned(), |path| path.as_str().to_owned());
     let method = known(request.method()).to_owned();
-    let response = next.run(request).await;
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let mut response = next.run(request).await;
+    // For whoever names the request in a line or a trace.
+    if let Some(matched) = matched {
+        response.extensions_mut().insert(matched);
+    }
     let status = response.status().as_u16().to_string();
     let labels = [("method", method), ("route", route), ("status", status)];
     counter!("nacre_http_requests_total", &labels).increment(1);
@@ -43,7 +48,7 @@ pub(crate) async fn count(request: Request, next: Next) -> Response {
 }
 
 /// Whoever asks may call a method anything; each word of theirs would be kept for ever.
-fn known(method: &Method) -> &'static str {
+pub(crate) fn known(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
         "HEAD" => "HEAD",

@@ -80,6 +80,7 @@ impl IntoResponse for Problem {
             status: self.0.status.as_u16(),
             detail: self.0.message,
             code: self.0.code.to_owned(),
+            request_id: telemetry::current().request.map(|id| id.to_string()),
         };
         let body = serde_json::to_vec(&body).unwrap_or_default();
         let kind = HeaderValue::from_static("application/problem+json");

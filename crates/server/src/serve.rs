@@ -21,6 +21,8 @@ use tower::ServiceExt as _;
 
 use crate::app::{App, Parts};
 use crate::problem::Problem;
+use crate::request::Asked;
+use crate::roles::{self, Role};
 use crate::{housekeeping, metrics, page, public_doors, routes, standing};
 
 /// For a head to come whole.
@@ -73,6 +75,7 @@ impl Front {
                 )
             })
             .layer(DefaultBodyLimit::max(BODY))
+            .layer(middleware::from_fn_with_state(app.clone(), roles::check))
             .layer(middleware::from_fn(metrics::count))
             .layer(middleware::from_fn_with_state(app.clone(), host_is_ours))
             .layer(middleware::map_response(harmless))
@@ -82,10 +85,13 @@ impl Front {
 
     /// Takes away what is over and sends away who may not be here, until it is told to stop.
     pub async fn keep_house(&self, stop: CancellationToken) {
-        tokio::join!(
-            housekeeping::keep(&self.app, stop.clone()),
-            standing::keep(&self.app, stop)
-        );
+        let tidying = async {
+            if self.app.parts.roles.worker {
+                housekeeping::keep(&self.app, stop.clone()).await;
+            }
+        };
+        // Whoever has sockets open looks after them.
+        tokio::join!(tidying, standing::keep(&self.app, stop.clone()));
     }
 
     /// Takes away files that nobody knows of.
@@ -157,9 +163,23 @@ impl Front {
 }
 
 impl Front {
+    async fn answer(&self, request: hyper::Request<Incoming>, peer: SocketAddr) -> Response {
+        let asked = Asked::new(self.app.clock(), request.headers(), request.method());
+        asked
+            .answered(Box::pin(self.find_answer(request, peer)))
+            .await
+    }
+
     /// A preview by its name, all else by its route.
-    async fn answer(&self, mut request: hyper::Request<Incoming>, peer: SocketAddr) -> Response {
+    async fn find_answer(
+        &self,
+        mut request: hyper::Request<Incoming>,
+        peer: SocketAddr,
+    ) -> Response {
         let is_preview = host(request.headers()).is_some_and(|host| self.app.site().is_below(host));
+        if is_preview && !self.app.parts.roles.gateway {
+            return roles::refusal(Role::Gateway).into_response();
+        }
         if is_preview {
             let answer = self.app.previews().answer(request, peer.ip()).await;
             return answer.map(Body::new);

@@ -1,6 +1,7 @@
 //! Records as clients see them.
 
 use model::{SignedDuration, Timestamp};
+use store::last_faults::LastFault;
 use store::phases::Phase;
 use store::prompts::Prompt;
 use store::snapshots::Snapshot;
@@ -22,6 +23,19 @@ pub(crate) fn phase(phase: &Phase) -> v1::PhaseInfo {
         took_ms: phase.took_ms,
         state: phase.state.clone(),
         detail: phase.detail.clone(),
+    }
+}
+
+pub(crate) fn fault(fault: LastFault) -> v1::FaultInfo {
+    v1::FaultInfo {
+        seq: fault.seq,
+        at: time(fault.at),
+        code: fault.code,
+        message: fault.message,
+        phase: fault.phase,
+        prompt_id: fault.prompt_id,
+        request_id: fault.request_id,
+        trace_id: fault.trace_id,
     }
 }
 

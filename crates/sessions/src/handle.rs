@@ -11,11 +11,12 @@ use store::NewEvent;
 use store::audit::Line;
 use store::prompts::{NewPrompt, Prompt};
 use store::snapshots::Snapshot as Receipt;
+use telemetry::Span;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use wire::link::{Answer, FromHub};
 
-use crate::hub::{Command, Reply};
+use crate::hub::{Command, Letter, Reply};
 use crate::lease::Lease;
 use crate::{Ask, Watch};
 
@@ -31,7 +32,7 @@ pub struct Handle {
     pub(crate) provider: Arc<str>,
     pub(crate) lease: Lease,
     pub(crate) clients: Arc<AtomicUsize>,
-    pub(crate) inbox: mpsc::Sender<Command>,
+    pub(crate) inbox: mpsc::Sender<Letter>,
     pub(crate) seen: watch::Receiver<Seen>,
 }
 
@@ -65,6 +66,8 @@ pub enum HubError {
     /// This process does not own the session any more: open it again.
     #[error("the session has another owner")]
     Gone,
+    #[error("this process takes up no sessions: ask one with the role `gateway`")]
+    NotHere,
     #[error("the session cannot be written")]
     Store(#[from] store::Error),
     #[error("no provider is called `{0}`")]
@@ -327,10 +330,21 @@ impl Handle {
 
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, HubError> {
         let (reply, answer) = oneshot::channel();
-        self.inbox
-            .send(command(reply))
-            .await
-            .map_err(|_| HubError::Gone)?;
-        answer.await.unwrap_or(Err(HubError::Gone))
+        let (command, asked) = (command(reply), telemetry::current());
+        // What nobody traces is not worth a trace of its own.
+        let mut span = match asked.trace {
+            Some(trace) => telemetry::span(command.name(), Some(trace))
+                .with("nacre.session", self.session.to_string()),
+            None => Span::none(),
+        };
+        let context = span.context(&asked);
+        let letter = Letter { command, context };
+        let sent = self.inbox.send(letter).await;
+        sent.map_err(|_| HubError::Gone)?;
+        let answered = answer.await.unwrap_or(Err(HubError::Gone));
+        if let Err(error) = &answered {
+            span.fail(error.to_string());
+        }
+        answered
     }
 }

@@ -75,6 +75,9 @@ impl Sessions {
         if let Some(handle) = self.0.find(session) {
             return Ok(handle);
         }
+        if !self.0.settings.takes_up {
+            return Err(HubError::NotHere);
+        }
         let _one_at_a_time = self.0.opening.lock().await;
         if let Some(handle) = self.0.find(session) {
             return Ok(handle);
@@ -111,7 +114,7 @@ impl Sessions {
         self.0.lock().insert(session, handle.clone());
         let shared = Arc::clone(&self.0);
         self.0.tasks.spawn(async move {
-            hub::run(hub).await;
+            Box::pin(hub::run(hub)).await;
             shared.forget(session, fence.term);
         });
         Ok(handle)

@@ -36,6 +36,10 @@ pub struct Settings {
     pub linger: Duration,
     /// Between two looks at what a sandbox was refused.
     pub look_out: Duration,
+    /// Sessions are taken up here.
+    pub takes_up: bool,
+    /// Sandboxes that no session has are looked for here, and providers tended.
+    pub tends: bool,
     /// Commands that wait for one hub.
     pub inbox: usize,
     /// Events that a subscriber may be behind before it has to read the log again.
@@ -70,6 +74,8 @@ impl Settings {
             paused: Duration::from_hours(3),
             linger: Duration::from_mins(1),
             look_out: Duration::from_secs(1),
+            takes_up: true,
+            tends: true,
             inbox: 64,
             behind: 256,
         }

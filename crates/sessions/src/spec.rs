@@ -1,6 +1,7 @@
 use model::{ByteCount, Candidates, Origin, SnapshotId, Timestamp};
 use provider::{Capability, Forward, LinkBy, Network, Pass, Provider};
 use serde::{Deserialize, Serialize};
+use telemetry::Trace;
 use wire::link::{Attachment, Author, Boot};
 
 /// What a session was asked to be; kept with its record.
@@ -125,6 +126,9 @@ pub struct Ask {
     /// Where the answer goes, if not to the channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_channel: Option<String>,
+    /// The request that asked, in a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
 }
 
 impl Ask {
@@ -147,6 +151,7 @@ impl Ask {
             joined.chain = one.chain;
             joined.author = one.author;
             joined.reply_channel = one.reply_channel;
+            joined.trace = one.trace;
         }
         joined
     }

@@ -24,6 +24,9 @@ impl Sessions {
             }
         });
         let adopting = every(shared.settings.sweep, || async {
+            if !shared.settings.takes_up {
+                return;
+            }
             if let Err(error) = self.adopt().await {
                 tracing::warn!(%error, "sessions that were left cannot be looked for");
             }
@@ -46,9 +49,15 @@ impl Sessions {
     }
 
     async fn tidy(&self) {
-        self.tend().await;
+        let settings = &self.shared().settings;
+        if settings.tends {
+            self.tend().await;
+            self.seal_orphans().await;
+        }
+        if !settings.takes_up {
+            return;
+        }
         self.observe().await;
-        self.seal_orphans().await;
         if let Err(error) = self.store_held().await {
             tracing::warn!(%error, "sessions that rest cannot be looked for");
         }

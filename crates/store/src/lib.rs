@@ -43,6 +43,7 @@ mod fence;
 pub mod frames;
 pub mod idempotency;
 pub mod jobs;
+pub mod last_faults;
 pub mod leases;
 pub mod limits;
 mod log;

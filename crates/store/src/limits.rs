@@ -48,6 +48,11 @@ pub const ENV_REQUESTS: u32 = 100;
 pub const ACTION: usize = 16 << 10;
 /// Phases of one start, and status events looked at for them.
 pub const PHASES: u32 = 64;
+/// What went wrong last: so many, looked for among so many events that may tell of it, of the
+/// last so many of all.
+pub const FAULTS: usize = 10;
+pub const FAULTS_AMONG: u32 = 200;
+pub const FAULTS_WITHIN: u64 = 5_000;
 /// What a listing searches for.
 pub const SEARCH: usize = 256;
 /// Starts of a runner in one session.

@@ -79,6 +79,7 @@ mod tests {
             status,
             detail: "because".to_owned(),
             code: "no".to_owned(),
+            request_id: None,
         };
         let error = ClientError::Refused {
             problem: Box::new(problem),

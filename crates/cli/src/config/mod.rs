@@ -4,6 +4,7 @@
 mod doors;
 mod remote;
 mod server;
+mod watched;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -23,6 +24,8 @@ use self::doors::{GitSection, ModelsSection};
 pub(crate) use self::remote::{URL_FILE, remote};
 pub(crate) use self::server::Server;
 use self::server::{PreviewSection, ServerSection, SessionsSection};
+pub(crate) use self::watched::{Log, LogFormat, Telemetry};
+use self::watched::{LogSection, TelemetrySection};
 use crate::error::CommandError;
 
 /// The configuration in effect, and where each of its values is from.
@@ -33,6 +36,9 @@ pub(crate) struct Config {
     pub(crate) server: Server,
     pub(crate) models: Models,
     pub(crate) git: ::doors::git::Config,
+    pub(crate) log: Log,
+    /// None: nobody is told.
+    pub(crate) telemetry: Option<Telemetry>,
     pub(crate) file: Utf8PathBuf,
     pub(crate) settings: Vec<Setting>,
 }
@@ -50,10 +56,12 @@ struct Sections {
     egress: EgressSection,
     git: GitSection,
     local: LocalSection,
+    log: LogSection,
     models: ModelsSection,
     preview: PreviewSection,
     server: ServerSection,
     sessions: SessionsSection,
+    telemetry: TelemetrySection,
 }
 
 /// `[egress]`: what sandboxes with `--net proxy` reach, and how.
@@ -142,11 +150,15 @@ pub(crate) fn load() -> Result<Config, CommandError> {
         egress,
         git,
         local,
+        log,
         models,
         preview,
         server,
         sessions,
+        telemetry,
     } = sections;
+    let log = log.read(&settings)?;
+    let telemetry = telemetry.read(&settings)?;
     let server = Server::read(server, &preview, sessions, &settings)?;
     let egress = egress.validated(&settings)?;
     let proxy = egress.upstream.as_ref();
@@ -162,6 +174,8 @@ pub(crate) fn load() -> Result<Config, CommandError> {
         server,
         models,
         git,
+        log,
+        telemetry,
         file,
         settings,
     })
@@ -185,10 +199,12 @@ impl Sections {
                 pause_to_disk_after: Span(local.to_disk_after),
             },
             git: GitSection::usual(),
+            log: LogSection::default(),
             models: ModelsSection::usual(),
             preview: PreviewSection::usual(),
             server: ServerSection::usual(),
             sessions: SessionsSection::usual(),
+            telemetry: TelemetrySection::default(),
         }
     }
 

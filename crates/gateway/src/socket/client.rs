@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Value, json};
+use telemetry::{Context, Kind, Span};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep_until, timeout};
 use wire::v1::FromClient;
@@ -73,6 +74,16 @@ enum News {
     Stopped,
     /// Whoever it is may not be here any more.
     Left,
+}
+
+/// What a client asks over its socket is a request like any other.
+fn traced(frame: &str, deeds: &Deeds) -> (Span, Context) {
+    let context = telemetry::current();
+    let span = telemetry::span(format!("socket {frame}"), context.trace)
+        .of_kind(Kind::Server)
+        .with("nacre.session", deeds.session.to_string());
+    let context = span.context(&context);
+    (span, context)
 }
 
 fn unfit(why: &str) -> Refusal {
@@ -332,10 +343,14 @@ impl Client {
     fn perform(&mut self, frame: FromClient, was_waiting: bool) {
         let deeds = self.deeds.clone();
         let about = about(&frame);
+        let (mut span, context) = traced(about["frame"].as_str().unwrap_or_default(), &deeds);
         self.doing.push(Box::pin(async move {
-            let frame = match deeds.perform(frame).await {
+            let frame = match telemetry::within(context, deeds.perform(frame)).await {
                 Ok(frame) => frame.unwrap_or(Value::Null),
-                Err(refusal) => error(&refusal, &about),
+                Err(refusal) => {
+                    span.fail(refusal.code);
+                    error(&refusal, &about)
+                }
             };
             Done { frame, was_waiting }
         }));
@@ -343,14 +358,19 @@ impl Client {
 
     fn wake(&mut self) {
         let deeds = self.deeds.clone();
+        let (mut span, context) = traced("connect", &deeds);
         self.doing.push(Box::pin(async move {
             let woken = async {
                 let handle = deeds.shared.sessions.open(deeds.session).await?;
                 handle.ensure_ready().await
             };
-            let frame = match woken.await {
+            let frame = match telemetry::within(context, woken).await {
                 Ok(_) => Value::Null,
-                Err(failed) => error(&failed.into(), &json!({ "frame": "connect" })),
+                Err(failed) => {
+                    let refusal = Refusal::from(failed);
+                    span.fail(refusal.code);
+                    error(&refusal, &json!({ "frame": "connect" }))
+                }
             };
             Done {
                 frame,

@@ -16,16 +16,18 @@ use bytes::Bytes;
 use hyper::header::{self, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use telemetry::Context;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
 use self::client::Client;
 use crate::answer::{Body, full, problem};
 use crate::deeds::Deeds;
 use crate::direct::{Closing, Direct, Plain};
 use crate::fanout::Seat;
-use crate::{Gateway, Refusal, Watched, join};
+use crate::{Gateway, Refusal, Watched, join, traceparent};
 
 pub(crate) use self::words::about;
 
@@ -56,9 +58,14 @@ impl Gateway {
         let accept = join::accept(request.headers()).unwrap_or(HeaderValue::from_static(""));
         let headers = response.headers_mut();
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-        let upgrade = hyper::upgrade::on(request);
+        let upgrade = hyper::upgrade::on(&mut *request);
         let gateway = self.clone();
-        self.0.tasks.spawn(async move {
+        let context = Context {
+            request: telemetry::current().request,
+            // Each frame is a trace of its own, unless the client has one: a socket lives for days.
+            trace: traceparent(request.headers()),
+        };
+        let serving = async move {
             let _place = place;
             let Ok(Ok(upgraded)) = timeout(UPGRADE, upgrade).await else {
                 return;
@@ -76,7 +83,9 @@ impl Gateway {
                     gateway.serve(reader, writer, &[], watched, seat).await;
                 }
             }
-        });
+        };
+        let serving = serving.instrument(tracing::Span::current());
+        self.0.tasks.spawn(telemetry::within(context, serving));
         response
     }
 

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Boot, Lifecycle, State, Way};
+use super::{Boot, Fault, Lifecycle, State, Way};
 use crate::Origin;
 
 /// What a client is shown: the state, and how it came to be in it.
@@ -19,6 +19,19 @@ pub enum ClientStatus {
 }
 
 impl Lifecycle {
+    /// Why the last start failed, until another is tried.
+    pub fn fault(&self) -> Option<&Fault> {
+        match &self.state {
+            State::Starting(starting) => match &starting.boot {
+                Boot::Failed { fault, .. } => Some(fault),
+                Boot::Unasked | Boot::UnderWay { .. } => None,
+            },
+            State::Paused(paused) => paused.resting.fault.as_ref(),
+            State::Suspended(suspended) => suspended.resting.fault.as_ref(),
+            State::Running(_) | State::Migrating(_) | State::Stopped(_) => None,
+        }
+    }
+
     pub fn client_status(&self) -> ClientStatus {
         match &self.state {
             State::Starting(starting) => match &starting.boot {

@@ -19,4 +19,5 @@ mod sessions;
 mod stand_in;
 mod tools;
 mod usage;
+mod watched;
 mod world;

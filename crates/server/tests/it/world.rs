@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use model::{Clock as _, Id, Organisation, Secret, SnapshotId, SystemClock, User};
 use nacre_server::vault::Vault;
 use nacre_server::vault::tokens::{self, Kind};
-use nacre_server::{Address, Front, Offer, Outside, OutsideParts, Parts};
+use nacre_server::{Address, Front, Offer, Outside, OutsideParts, Parts, Roles};
 use provider::fake::Fake;
 use provider::{Provider, ProviderError};
 use serde_json::{Value, json};
@@ -172,6 +172,7 @@ impl World {
             outside: Arc::clone(&outside),
             vault: Arc::clone(&vault),
             uploads,
+            roles: Roles::ALL,
         });
         let mut tasks = JoinSet::new();
         let serving = front.clone();

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use store::prompts::{Destination, Prompt};
 use store::{Committed, Pending};
+use telemetry::Context;
 use wire::link::{Asked, FromHub};
 
 use super::Reply;
@@ -28,6 +29,7 @@ pub(super) struct Then {
     pub(super) says: Vec<Say>,
     /// Whoever asked for a new prompt.
     pub(super) asked: Option<Reply<Prompt>>,
+    pub(super) cause: Context,
     /// Whoever wanted something written.
     pub(super) wanted: Option<Reply<()>>,
 }

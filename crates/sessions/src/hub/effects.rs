@@ -2,14 +2,16 @@
 //! twice: a sandbox is found by its label, whoever made it.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use metrics::{counter, histogram};
 use model::session::{Effect, Event, Fault, FaultCode, Generation, Place, Way};
 use model::{Clock, Id, Organisation, Origin, Session, SnapshotId, Timestamp};
 use provider::{
     Capability, Kept, LinkBy, Provider, ProviderError, Receipt, Sandbox, SandboxId, SandboxSpec,
     SandboxState, Workplace,
 };
+use telemetry::{Kind, Trace};
 
 use super::label;
 use crate::Machine;
@@ -23,13 +25,16 @@ const MESSAGE: usize = 500;
 
 /// What came of an effect, to be written down.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Notes(Arc<Mutex<Noted>>);
+pub(super) struct Notes {
+    kept: Arc<Mutex<Vec<Note>>>,
+    failed: Arc<Mutex<Vec<Failed>>>,
+}
 
-#[derive(Debug, Default)]
-struct Noted {
-    receipts: Vec<Note>,
-    /// Why it did not come about.
-    trouble: Option<String>,
+/// What did not come about, for the session's log: whoever asks why finds it there.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) code: &'static str,
+    pub(super) message: String,
 }
 
 #[derive(Debug)]
@@ -44,7 +49,7 @@ pub(super) struct Note {
 
 impl Notes {
     fn add(&self, receipt: &Receipt, generation: Generation, is_recovered: bool) {
-        self.lock().receipts.push(Note {
+        self.lock().push(Note {
             receipt: receipt.clone(),
             generation,
             is_recovered,
@@ -53,7 +58,7 @@ impl Notes {
     }
 
     fn add_wanted(&self, receipt: &Receipt, generation: Generation, message: Option<String>) {
-        self.lock().receipts.push(Note {
+        self.lock().push(Note {
             receipt: receipt.clone(),
             generation,
             is_recovered: false,
@@ -61,16 +66,26 @@ impl Notes {
         });
     }
 
+    /// The first of each kind is enough: what is tried again may fail again.
+    fn fail(&self, code: &'static str, error: &ProviderError) {
+        let mut failed = self.failed.lock().expect("no holder of this lock panics");
+        if failed.iter().all(|known| known.code != code) {
+            let message = words(error);
+            failed.push(Failed { code, message });
+        }
+    }
+
     pub(super) fn take(&self) -> Vec<Note> {
-        std::mem::take(&mut self.lock().receipts)
+        std::mem::take(&mut *self.lock())
     }
 
-    pub(super) fn trouble(&self) -> Option<String> {
-        self.lock().trouble.take()
+    pub(super) fn take_failed(&self) -> Vec<Failed> {
+        let mut failed = self.failed.lock().expect("no holder of this lock panics");
+        std::mem::take(&mut *failed)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Noted> {
-        self.0.lock().expect("no holder of this lock panics")
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Note>> {
+        self.kept.lock().expect("no holder of this lock panics")
     }
 }
 
@@ -91,6 +106,8 @@ pub(super) struct Hand {
     pub(super) link: Option<LinkBy>,
     pub(super) machine: Machine,
     pub(super) lease: Lease,
+    /// What it does is a step of this.
+    pub(super) trace: Option<Trace>,
     /// What was kept on the way, to be written down.
     pub(super) notes: Notes,
 }
@@ -143,7 +160,9 @@ impl Hand {
             Way::Wake => self.wake(generation, until).await,
             Way::New { origin } => {
                 let spec = self.spec(generation, origin);
-                let ensured = self.trying(until, || self.provider.ensure(&spec)).await;
+                let ensured = self
+                    .trying("ensure", until, || self.provider.ensure(&spec))
+                    .await;
                 ensured.map(|ensured| ready(generation, &ensured.sandbox))
             }
         };
@@ -162,7 +181,7 @@ impl Hand {
             Found::Stopped(snapshot) => return Ok(self.lost(generation, Some(snapshot))),
             Found::Dead(lost) => return Ok(lost),
         };
-        let resuming = self.trying(until, || self.provider.resume(sandbox.id));
+        let resuming = self.trying("resume", until, || self.provider.resume(sandbox.id));
         match resuming.await {
             Ok(_) => Ok(ready(generation, &sandbox)),
             Err(ProviderError::NotFound { .. }) => Ok(self.lost(generation, None)),
@@ -186,9 +205,11 @@ impl Hand {
             }
             Found::Paused(sandbox) | Found::Running(sandbox) => {
                 let rested = if in_place {
-                    self.trying(until, || self.provider.pause(sandbox.id)).await
+                    self.trying("pause", until, || self.provider.pause(sandbox.id))
+                        .await
                 } else {
-                    self.trying(until, || self.provider.stop(sandbox.id)).await
+                    self.trying("stop", until, || self.provider.stop(sandbox.id))
+                        .await
                 };
                 match rested {
                     Ok(receipt) => {
@@ -216,7 +237,8 @@ impl Hand {
             Ok(event) => Some(event),
             Err(error) => {
                 // Whoever looks at what lives will find it.
-                tracing::warn!(session = %self.session, %error, "a sandbox cannot be let go on");
+                tracing::warn!(%error, "a sandbox cannot be let go on");
+                self.notes.fail("thaw-failed", &error);
                 None
             }
         }
@@ -234,11 +256,13 @@ impl Hand {
                 let id = sandbox.id;
                 // From the capture on nothing may write there.
                 let receipt = if self.provider.capabilities().has(Capability::Pause) {
-                    self.trying(until, || self.provider.pause(id)).await?;
-                    self.trying(until, || self.provider.snapshot(id, None))
+                    self.trying("pause", until, || self.provider.pause(id))
+                        .await?;
+                    self.trying("snapshot", until, || self.provider.snapshot(id, None))
                         .await?
                 } else {
-                    self.trying(until, || self.provider.stop(id)).await?
+                    self.trying("stop", until, || self.provider.stop(id))
+                        .await?
                 };
                 self.notes.add(&receipt, generation, false);
                 receipt.snapshot
@@ -270,12 +294,13 @@ impl Hand {
         };
         let pause = self.pauses.last().copied().unwrap_or(LEASE);
         let snapshot = loop {
-            match self.trying(Timestamp::MAX, &ended).await {
+            match self.trying("stop", Timestamp::MAX, &ended).await {
                 Ok(snapshot) => break snapshot,
                 Err(ProviderError::NotFound { .. }) => break None,
                 // A disk that is full, say: what is not sealed is not called lost.
                 Err(error) => {
-                    tracing::warn!(session = %self.session, %error, "a disk cannot be sealed yet");
+                    tracing::warn!(%error, "a disk cannot be sealed yet");
+                    self.notes.fail("seal-failed", &error);
                     tokio::time::sleep(pause).await;
                 }
             }
@@ -293,10 +318,10 @@ impl Hand {
             Some(sandbox) => self.provider.remove(sandbox.id).await,
             None => Ok(()),
         };
-        match self.trying(Timestamp::MAX, removed).await {
+        match self.trying("remove", Timestamp::MAX, removed).await {
             Ok(()) | Err(ProviderError::NotFound { .. }) => {}
             Err(error) => {
-                tracing::warn!(session = %self.session, %error, "a sandbox cannot be removed");
+                tracing::warn!(%error, "a sandbox cannot be removed");
             }
         }
     }
@@ -304,8 +329,8 @@ impl Hand {
     /// A pause or a capture that did not come about leaves the session as it was.
     fn or_as_before(&self, generation: Generation, done: Result<Event, ProviderError>) -> Event {
         done.unwrap_or_else(|error| {
-            tracing::warn!(session = %self.session, %error, "a sandbox cannot be made to rest");
-            self.notes.lock().trouble = Some(fault_of(&error, &Way::Wake).message);
+            tracing::warn!(%error, "a sandbox cannot be made to rest");
+            self.notes.fail("rest-failed", &error);
             Event::RestFailed { generation }
         })
     }
@@ -317,7 +342,7 @@ impl Hand {
         generation: Generation,
         until: Timestamp,
     ) -> Result<Found, ProviderError> {
-        let found = self.trying(until, || self.find(generation)).await?;
+        let found = self.trying("list", until, || self.find(generation)).await?;
         let Some(sandbox) = found else {
             return Ok(Found::Dead(self.lost(generation, None)));
         };
@@ -327,7 +352,10 @@ impl Hand {
             SandboxState::Stopped { snapshot } => return Ok(Found::Stopped(snapshot)),
             SandboxState::Ended => {}
         }
-        let recovered = match self.trying(until, || self.provider.stop(sandbox.id)).await {
+        let recovered = match self
+            .trying("stop", until, || self.provider.stop(sandbox.id))
+            .await
+        {
             Ok(receipt) => {
                 self.notes.add(&receipt, generation, true);
                 receipt.snapshot
@@ -345,7 +373,7 @@ impl Hand {
         until: Timestamp,
         before: Timestamp,
     ) -> Result<Timestamp, ProviderError> {
-        self.trying(before, || self.provider.extend(sandbox, until))
+        self.trying("extend", before, || self.provider.extend(sandbox, until))
             .await
     }
 
@@ -356,7 +384,9 @@ impl Hand {
         message: Option<String>,
         until: Timestamp,
     ) -> Result<SnapshotId, Fault> {
-        let taken = self.trying(until, || self.provider.snapshot(place.sandbox, None));
+        let taken = self.trying("snapshot", until, || {
+            self.provider.snapshot(place.sandbox, None)
+        });
         let receipt = taken.await.map_err(|error| fault_of(&error, &Way::Wake))?;
         self.notes.add_wanted(&receipt, place.generation, message);
         receipt.snapshot.ok_or_else(|| Fault {
@@ -406,8 +436,41 @@ impl Hand {
         }
     }
 
+    /// One call, as a span and in the counters.
+    async fn timed<T>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = Result<T, ProviderError>>,
+    ) -> Result<T, ProviderError> {
+        let name = self.provider.name().to_owned();
+        let mut span = telemetry::span(format!("provider {operation}"), self.trace)
+            .of_kind(Kind::Client)
+            .with("nacre.session", self.session.to_string())
+            .with("nacre.provider", name.clone());
+        let begun = Instant::now();
+        let called = call.await;
+        let outcome = match &called {
+            Ok(_) => "ok",
+            Err(error) => {
+                span.fail(error.to_string());
+                word(error)
+            }
+        };
+        let labels = [("provider", name), ("operation", operation.to_owned())];
+        histogram!("nacre_provider_seconds", &labels).record(begun.elapsed().as_secs_f64());
+        let [provider, operation] = labels;
+        let labels = [provider, operation, ("outcome", outcome.to_owned())];
+        counter!("nacre_provider_calls_total", &labels).increment(1);
+        called
+    }
+
     /// Tries again what may work then, until the deadline.
-    async fn trying<T, F>(&self, until: Timestamp, once: impl Fn() -> F) -> Result<T, ProviderError>
+    async fn trying<T, F>(
+        &self,
+        operation: &'static str,
+        until: Timestamp,
+        once: impl Fn() -> F,
+    ) -> Result<T, ProviderError>
     where
         F: Future<Output = Result<T, ProviderError>>,
     {
@@ -422,7 +485,8 @@ impl Hand {
             while !self.lease.holds(self.clock.now()) {
                 tokio::time::sleep(LEASE).await;
             }
-            let error = match tokio::time::timeout(left.min(self.call), once()).await {
+            let call = self.timed(operation, once());
+            let error = match tokio::time::timeout(left.min(self.call), call).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(error)) => error,
                 Err(_) => too_late(),
@@ -472,6 +536,16 @@ fn done_before(snapshot: Option<SnapshotId>) -> Receipt {
     }
 }
 
+fn word(error: &ProviderError) -> &'static str {
+    match error {
+        ProviderError::NotFound { .. } => "not_found",
+        ProviderError::Unsupported(_) => "unsupported",
+        ProviderError::Refused { .. } => "refused",
+        ProviderError::Throttled { .. } => "throttled",
+        ProviderError::Unavailable { .. } => "unavailable",
+    }
+}
+
 fn too_late() -> ProviderError {
     ProviderError::unavailable("the provider", "it did not answer in time")
 }
@@ -494,6 +568,13 @@ fn fault_of(error: &ProviderError, way: &Way) -> Fault {
         ProviderError::NotFound { .. } if is_of_the_session => FaultCode::OriginGone,
         _ => FaultCode::Provider,
     };
+    Fault {
+        code,
+        message: words(error),
+    }
+}
+
+fn words(error: &ProviderError) -> String {
     let mut message = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(source) = cause {
@@ -501,8 +582,5 @@ fn fault_of(error: &ProviderError, way: &Way) -> Fault {
         message.push_str(&source.to_string());
         cause = source.source();
     }
-    Fault {
-        code,
-        message: message.chars().take(MESSAGE).collect(),
-    }
+    message.chars().take(MESSAGE).collect()
 }

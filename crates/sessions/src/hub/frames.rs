@@ -47,11 +47,13 @@ impl Hub {
                     let message = "no turn of that name is open";
                     self.object(ErrorFrame::UNKNOWN_TURN, message, &frame);
                 } else if self.parts.grow(message_id, part_id, *offset, text) {
+                    self.is_said(message_id);
                     self.pass_on(&frame.body);
                 }
             }
             FromRunner::Part(part) if part.open && self.messages.contains_key(&part.message_id) => {
                 self.parts.put(part);
+                self.is_said(&part.message_id);
                 self.pass_on(&frame.body);
             }
             FromRunner::PromptState { prompt_id, .. } if prompt_id == ARE_YOU_THERE => {
@@ -70,7 +72,7 @@ impl Hub {
                 }
             }
             FromRunner::Error(error) => {
-                tracing::info!(session = %self.fence.session, code = error.code, "a runner objects");
+                tracing::info!(code = error.code, "a runner objects");
             }
             _ => {}
         }
@@ -237,6 +239,10 @@ impl Hub {
         now: Timestamp,
     ) -> Write {
         match body {
+            FromRunner::Phase(phase) => {
+                self.traces.phase_of_runner(phase);
+                write
+            }
             FromRunner::Message {
                 message_id,
                 prompt_id,
@@ -252,6 +258,8 @@ impl Hub {
                 write
             }
             FromRunner::Part(part) => {
+                self.is_said(&part.message_id);
+                self.tool_is_over(part);
                 self.parts.close(&part.message_id, &part.part_id);
                 write
             }
@@ -321,7 +329,7 @@ impl Hub {
         let add = |write: Write, event: store::Result<NewEvent>| match event {
             Ok(event) => write.event(event),
             Err(error) => {
-                tracing::warn!(session = %self.fence.session, %error, "a runner's frame is not told");
+                tracing::warn!(%error, "a runner's frame is not told");
                 write
             }
         };

@@ -27,6 +27,7 @@ mod phases;
 mod prompts;
 mod sieve;
 mod talk;
+mod traces;
 mod waiting;
 mod way_out;
 
@@ -46,6 +47,7 @@ use store::transcript::OpenMessage;
 use store::{Fence, NewEvent, Write, sessions};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 use wire::link::{Failed, FromHub};
 
 use self::asks::Asks;
@@ -59,6 +61,8 @@ pub use self::parts::OpenParts;
 use self::phases::Phases;
 use self::sieve::Sieve;
 use self::talk::Link;
+pub(crate) use self::traces::Letter;
+use self::traces::Traces;
 use self::waiting::Waiting;
 pub(crate) use self::way_out::Granted;
 use self::way_out::WayOut;
@@ -155,7 +159,7 @@ pub(crate) struct Hub {
     spec: Spec,
     hand: Hand,
     lifecycle: Lifecycle,
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<Letter>,
     work: JoinSet<Outcome>,
     line: Line,
     waiting: Waiting,
@@ -163,6 +167,7 @@ pub(crate) struct Hub {
     idle: Idle,
     commits: Commits,
     costs: Costs,
+    traces: Traces,
     asks: Asks,
     /// Moves that came out of what was committed.
     next: VecDeque<Event>,
@@ -192,7 +197,7 @@ pub(crate) struct Hub {
     /// The number of the newest event.
     last_seq: u64,
     clients: Arc<AtomicUsize>,
-    inbox: mpsc::Sender<Command>,
+    inbox: mpsc::Sender<Letter>,
     seen: watch::Sender<Seen>,
     told: broadcast::Sender<Told>,
 }
@@ -256,6 +261,7 @@ impl Hub {
         let (inbox, commands) = mpsc::channel(shared.settings.inbox);
         let (told, _) = broadcast::channel(shared.settings.behind);
         let (seen, _) = watch::channel(moves::seen_of(&lifecycle));
+        let traces = Traces::new(fence.session, &loaded.prompts);
         let queue = Queue::load(loaded.prompts);
         let (turns, _) = watch::channel(queue.under_way());
         let hand = Hand {
@@ -269,6 +275,7 @@ impl Hub {
             migrate: shared.settings.migrate,
             machine: spec.machine.clone(),
             lease: loaded.lease,
+            trace: None,
             notes: Notes::default(),
         };
         let channels = loaded.channels.into_iter();
@@ -289,6 +296,7 @@ impl Hub {
             expiry: Expiry::default(),
             commits: Commits::default(),
             costs: Costs::default(),
+            traces,
             asks: Asks::default(),
             next: VecDeque::new(),
             link: None,
@@ -336,7 +344,8 @@ impl Hub {
         }
         self.follow();
         loop {
-            if let Err(end) = self.once().await {
+            let fields = self.traces.fields.clone();
+            if let Err(end) = self.once().instrument(fields).await {
                 return end;
             }
         }
@@ -363,7 +372,7 @@ impl Hub {
             () = self.shared.stop.cancelled() => return Err(End::ShutDown),
             settled = self.commits.next() => self.settled(settled).await?,
             Some(done) = self.work.join_next() => self.took(done).await?,
-            Some(command) = self.commands.recv() => self.hear(command).await?,
+            Some(letter) = self.commands.recv() => self.read(letter).await?,
             word = talk::next(&mut self.link, may_hear) => {
                 if let Some(word) = word {
                     self.word(word).await?;
@@ -401,6 +410,7 @@ impl Hub {
     /// What is derived from everything else.
     fn follow(&mut self) {
         let now = self.shared.clock.now();
+        self.traces.follow(&self.lifecycle);
         self.idle.follow(!self.queue.is_idle(), now);
         self.follow_turns();
         self.follow_expiry();
@@ -496,6 +506,7 @@ impl Hub {
             answer(reply, Ok(()));
         }
         if let (Some(reply), Some(queued)) = (then.asked, committed.prompt) {
+            self.traces.cause = then.cause;
             let prompt = self.is_queued(queued).await?;
             answer(reply, Ok(prompt));
         }
@@ -542,12 +553,12 @@ impl Hub {
 
 impl Handle {
     pub(crate) async fn died(&self, place: Place) {
-        let _ = self.inbox.send(Command::Died(place)).await;
+        let _ = self.inbox.send(Command::Died(place).into()).await;
     }
 
     /// Tells the hub that its term is over.
     pub(crate) async fn let_go(&self) {
-        let _ = self.inbox.send(Command::LetGo).await;
+        let _ = self.inbox.send(Command::LetGo.into()).await;
     }
 }
 

@@ -14,6 +14,7 @@ use provider::Capability;
 use serde_json::json;
 use store::snapshots::{Kept, Kind, Sizes, Snapshot as Receipt};
 use store::{NewEvent, Write, sandboxes};
+use tracing::Instrument as _;
 
 use super::commits::Then;
 use super::effects::{Note, Notes};
@@ -114,7 +115,7 @@ impl Hub {
             _ if matches!(self.lifecycle.state, State::Migrating(_)) => Ok(()),
             Ok(_) => self.give_way().await,
             Err(error) => {
-                tracing::info!(session = %self.fence.session, %error, "a sandbox cannot be kept for longer");
+                tracing::info!(%error, "a sandbox cannot be kept for longer");
                 self.give_way().await
             }
         }
@@ -132,10 +133,11 @@ impl Hub {
             }) => {
                 self.line.is_done(generation);
                 self.write_down(&notes).await?;
-                let trouble = self.trouble_of(event.as_ref(), &notes);
+                let failed = self.failed_move(event.as_ref());
                 match event {
                     Some(Event::Ready { place, expires_at }) if self.waits_for_an_agent() => {
                         self.phase_is_over("sandbox").await?;
+                        self.traces.is_at("link");
                         self.wait_for_agent(Booting { place, expires_at });
                     }
                     Some(event) => {
@@ -143,8 +145,9 @@ impl Hub {
                     }
                     None => {}
                 }
-                if let Some((code, message)) = trouble {
-                    self.tell_trouble(code, &message).await?;
+                if let Some(failed) = failed {
+                    let write = Write::new(self.fence, self.shared.clock.now()).event(failed);
+                    self.submit(write, Then::default()).await?;
                 }
                 self.go_on_with(generation);
             }
@@ -171,32 +174,22 @@ impl Hub {
             // Given up for what came after it, or a fault of ours that the deadline mends.
             Err(error) if error.is_cancelled() => {}
             Err(error) => {
-                tracing::error!(session = %self.fence.session, %error, "work for a session broke");
+                tracing::error!(%error, "work for a session broke");
             }
         }
         self.tell_waiting().await
     }
 
-    /// What everybody is told who did not ask for it: the session goes on as it was.
-    fn trouble_of(&self, event: Option<&Event>, notes: &Notes) -> Option<(&'static str, String)> {
-        let is_move = matches!(self.lifecycle.state, State::Migrating(_));
-        let code = if is_move {
-            "move-failed"
-        } else {
-            "pause-failed"
+    /// What everybody is told, whoever asked for it: the session stays where it is.
+    fn failed_move(&self, event: Option<&Event>) -> Option<NewEvent> {
+        let State::Migrating(_) = self.lifecycle.state else {
+            return None;
         };
-        match event? {
-            Event::RestFailed { .. } => Some((code, notes.trouble()?)),
-            Event::BootFailed { fault, .. } if is_move => Some((code, fault.message.clone())),
-            _ => None,
-        }
-    }
-
-    async fn tell_trouble(&mut self, code: &str, message: &str) -> Result<(), End> {
-        let body = json!({ "type": "error", "code": code, "message": message });
-        let event = NewEvent::from_json(body.to_string())?;
-        let write = Write::new(self.fence, self.shared.clock.now()).event(event);
-        self.submit(write, Then::default()).await
+        let Some(Event::BootFailed { fault, .. }) = event else {
+            return None;
+        };
+        let body = json!({ "type": "error", "code": "move-failed", "message": fault.message });
+        NewEvent::from_json(body.to_string()).ok()
     }
 
     /// Writes a move, tells it, and acts on it. A refused one changes nothing.
@@ -248,7 +241,11 @@ impl Hub {
         write = self.with_expiry(write, next);
         let (status, was) = (next.client_status(), before.client_status());
         if status != was {
-            let body = json!({ "type": "status", "status": status, "message": message_of(next) });
+            let mut body =
+                json!({ "type": "status", "status": status, "message": message_of(next) });
+            if let Some(fault) = next.fault() {
+                body["fault"] = json!(self.traces.told(fault));
+            }
             let event = NewEvent::from_json(body.to_string()).map_err(End::Store)?;
             write = write.event(event);
         }
@@ -280,6 +277,7 @@ impl Hub {
     /// What a move means for the prompts and the link.
     async fn follow_move(&mut self, before: &Lifecycle) -> Result<(), End> {
         let now = self.shared.clock.now();
+        self.traces.follow_start(&self.lifecycle);
         self.follow_expiry();
         let generations = self.lifecycle.generations();
         self.booting = self
@@ -383,7 +381,10 @@ impl Hub {
         let Some((effect, given_up)) = self.line.next(generation) else {
             return;
         };
-        let hand = self.hand.anew();
+        let mut hand = self.hand.anew();
+        let span = self.traces.effect(&effect);
+        hand.trace = span.trace();
+        let fields = self.traces.work_fields();
         let settings = &self.shared.settings;
         let patience = match &effect {
             Effect::Rest { .. } => settings.drain,
@@ -393,7 +394,8 @@ impl Hub {
         let patience = self.while_there(patience, 3);
         self.follow_turns();
         let mut turns = self.turns.subscribe();
-        self.work.spawn(async move {
+        let work = async move {
+            let _until_it_is_done = span;
             let act = async {
                 if !patience.is_zero() {
                     // Whatever still runs then is told by its journal, or interrupted.
@@ -416,7 +418,8 @@ impl Hub {
                 event,
                 notes: hand.notes,
             }
-        });
+        };
+        self.work.spawn(work.instrument(fields));
     }
 
     /// So long, and no longer than so many quarters of the time that the sandbox still has: who
@@ -435,11 +438,15 @@ impl Hub {
     /// Receipts for what was kept. Before the move that follows from it.
     async fn write_down(&mut self, notes: &Notes) -> Result<(), End> {
         let now = self.shared.clock.now();
-        let notes = notes.take();
-        if notes.is_empty() {
+        let (notes, failed) = (notes.take(), notes.take_failed());
+        if notes.is_empty() && failed.is_empty() {
             return Ok(());
         }
         let mut write = Write::new(self.fence, now);
+        for failed in failed {
+            let body = json!({ "type": "error", "code": failed.code, "message": failed.message });
+            write = write.event(NewEvent::from_json(body.to_string())?);
+        }
         for note in notes {
             write = write.snapshot(self.receipt(&note, now));
         }
@@ -501,7 +508,7 @@ impl Hub {
                 self.spec = spec;
             }
             Err(error) => {
-                tracing::warn!(session = %self.fence.session, %error, "what it was asked to be cannot be read; it stays as it was");
+                tracing::warn!(%error, "what it was asked to be cannot be read; it stays as it was");
             }
         }
         Ok(Event::Begin {

@@ -1,6 +1,8 @@
 //! The phases of a start that are the hub's own: context, origin, sandbox, link. Those of the
 //! workplace follow.
 
+use std::time::Duration;
+
 use model::Timestamp;
 use model::session::{Effect, Way};
 use serde_json::json;
@@ -53,7 +55,12 @@ impl Hub {
         };
         let took = now.duration_since(since).as_millis();
         let took_ms = u64::try_from(took).unwrap_or_default();
-        tracing::info!(session = %self.fence.session, phase = name, took_ms, "a phase of a start is over");
+        // The sandbox's own is timed by whoever makes it.
+        if name != "sandbox" {
+            let took = Duration::from_millis(took_ms);
+            self.traces.phase(name, took, None);
+        }
+        tracing::info!(phase = name, took_ms, "a phase of a start is over");
         let mut phase = json!({ "name": name, "state": "done", "took_ms": took_ms });
         if let Some(detail) = detail {
             phase["detail"] = detail.into();

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use store::audit::Line;
 use store::prompts::{End as PromptEnd, Mode, NewPrompt, Prompt, Queued, Status};
 use store::{NewEvent, Write};
+use telemetry::Context;
 use wire::link::{self, FromHub, FromRunner, Reason, Source};
 
 use super::commits::{Say, Then};
@@ -80,6 +81,10 @@ impl Hub {
         }
         let then = Then {
             asked: Some(reply),
+            cause: Context {
+                request: self.traces.cause.request.clone(),
+                trace: ask.trace,
+            },
             ..Then::default()
         };
         self.submit(write, then).await
@@ -127,6 +132,8 @@ impl Hub {
             Queued::New(prompt) => prompt,
         };
         let now = self.shared.clock.now();
+        let trace = self.traces.cause.trace;
+        self.traces.queued(&prompt.id, &prompt.channel, trace);
         self.idle.touch(now);
         self.last_channel = Some(prompt.channel.clone());
         let steps = self.queue.add(&prompt, now);
@@ -188,6 +195,7 @@ impl Hub {
             return Ok(());
         }
         let reason = "it was withdrawn";
+        self.traces.ended(prompt, PromptEnd::Finished, None);
         let event = prompt_event(prompt, Status::Finished, Some(reason))?;
         let write = Write::new(self.fence, self.shared.clock.now())
             .end_prompt(prompt, PromptEnd::Finished, Some(reason.to_owned()))
@@ -220,15 +228,20 @@ impl Hub {
             Step::Dispatch { prompt, to } => {
                 let event = prompt_event(&prompt, Status::Dispatched, None)?;
                 let write = write.dispatch_prompt(&prompt, to.clone()).event(event);
+                self.traces
+                    .goes_on(&prompt, "prompt dispatched", to.generation);
                 then.says.push(Say::Prompt { id: prompt, to });
                 write
             }
             Step::Accept { prompt, from } => {
                 let event = prompt_event(&prompt, Status::Accepted, None)?;
+                self.traces.goes_on(&prompt, "agent turn", from.generation);
                 write.accept_prompt(prompt, from).event(event)
             }
             Step::GiveBack { prompt, from } => {
                 let event = prompt_event(&prompt, Status::Queued, None)?;
+                self.traces
+                    .goes_on(&prompt, "prompt queued", from.generation);
                 write.give_back_prompt(prompt, from).event(event)
             }
             Step::End {
@@ -238,6 +251,7 @@ impl Hub {
             } => {
                 let write = self.close_answers(write, &prompt, end, reason)?;
                 let event = prompt_event(&prompt, end.status(), reason)?;
+                self.traces.ended(&prompt, end, reason);
                 let reason = reason.map(str::to_owned);
                 write.end_prompt(prompt, end, reason).event(event)
             }
@@ -257,7 +271,7 @@ impl Hub {
 
     /// Several that were gathered are sent as the first.
     async fn write_join(
-        &self,
+        &mut self,
         write: Write,
         prompt: &str,
         others: Vec<String>,
@@ -274,6 +288,7 @@ impl Hub {
         for other in others {
             let reason = format!("it was sent with {prompt}");
             let event = prompt_event(&other, Status::Finished, Some(&reason))?;
+            self.traces.ended(&other, PromptEnd::Finished, None);
             write = write
                 .end_prompt(other, PromptEnd::Finished, Some(reason))
                 .event(event);

@@ -382,6 +382,7 @@ impl Hub {
         }
         if self.booting.is_some() {
             self.phase_is_over("link").await?;
+            self.traces.is_at("agent");
         }
         let is_caught_up = live.owed.is_empty();
         if let Some(link) = &mut self.link {
@@ -489,7 +490,7 @@ impl Hub {
         let Some(link) = link.filter(is_live) else {
             return;
         };
-        tracing::warn!(session = %self.fence.session, number = frame.number, %error, "a runner's frame is not taken");
+        tracing::warn!(number = frame.number, %error, "a runner's frame is not taken");
         self.is_torn = true;
         if !matches!(error, store::Error::FrameGap { .. }) {
             link.poison = Some((frame.boot, frame.number));

@@ -14,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::commits::Then;
 use super::sieve::{Sieve, Telling};
-use super::{Command, End, Hub, Reply, answer};
+use super::{Command, End, Hub, Letter, Reply, answer};
 use crate::{HubError, Spec};
 
 /// Hosts that one session may have let through: for good, and for a time.
@@ -207,7 +207,7 @@ struct Watching {
     place: Place,
     every: Duration,
     call: Duration,
-    inbox: mpsc::Sender<Command>,
+    inbox: mpsc::Sender<Letter>,
 }
 
 impl Watching {
@@ -243,7 +243,7 @@ impl Watching {
                 continue;
             }
             let told = Command::Blocked(self.place, refusals.blocked);
-            if self.inbox.send(told).await.is_err() {
+            if self.inbox.send(told.into()).await.is_err() {
                 return;
             }
         }

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Action, ActionStatus, Allow, ClientStatus, EgressBlocked, MessagePart, PromptStatus, Watcher,
+    Action, ActionStatus, Allow, ClientStatus, EgressBlocked, Fault, MessagePart, PromptStatus,
+    Watcher,
 };
 use crate::link::{
     AgentStatus, EnvVariable, ErrorFrame, Outcome, Part, Permission, Phase, Question, Reason,
@@ -25,6 +26,9 @@ pub enum Event {
         message: Option<String>,
         #[serde(default)]
         phase: Option<Phase>,
+        /// Why it could not be started.
+        #[serde(default)]
+        fault: Option<Fault>,
     },
     Title {
         title: String,

@@ -7,6 +7,7 @@
 mod account;
 mod egress;
 mod event;
+mod fault;
 mod frame;
 mod host;
 mod machine;
@@ -29,6 +30,7 @@ pub use egress::{
     Allow, AllowEgress, AllowedEgress, Egress, EgressBlocked, EgressPass, EgressPolicy, NewEgress,
 };
 pub use event::{Event, EventPart, Opened};
+pub use fault::{Fault, FaultInfo, Next};
 pub use frame::{FromClient, Init, PipeWord, Presence, Runtime, STDERR, STDOUT, Watcher, numbered};
 pub use host::{Doctor, EgressDefaults, Finding, FindingStatus, Storage, StoragePart};
 pub use machine::{

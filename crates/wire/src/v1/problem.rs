@@ -13,4 +13,7 @@ pub struct Problem {
     pub detail: String,
     /// Stable, for programs.
     pub code: String,
+    /// Names the request in the server's log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }

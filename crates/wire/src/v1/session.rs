@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{NewEgress, Receipt, SessionUsage};
+use super::{FaultInfo, NewEgress, Next, Receipt, SessionUsage};
 
 /// What a user has, whatever happens to the sandboxes under it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +70,12 @@ pub struct Session {
     /// Of its last start.
     #[serde(default)]
     pub phases: Vec<PhaseInfo>,
+    /// What went wrong last, the newest first. Only where one session is asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultInfo>,
+    /// What to do now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
     /// What it took of models, in answers to requests: frames do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<SessionUsage>,

@@ -24,9 +24,10 @@ use provider_local::Local;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde_json::json;
 use server::vault::{Resealed, Vault};
-use server::{Address, Front, Outside, OutsideParts, Parts};
+use server::{Address, Front, Outside, OutsideParts, Parts, Role, Roles};
 use sessions::{Expire, Makings, Sessions, Settings};
-use store::{Config as StoreConfig, Store};
+use store::{Config as StoreConfig, Location, Store};
+use telemetry::Exporter;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -50,9 +51,20 @@ pub(crate) struct Arguments {
     listen: Option<std::net::SocketAddr>,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArguments {
+    #[command(flatten)]
+    usual: Arguments,
+    /// What this process does: api (records), gateway (sessions, sockets, previews, doors), worker
+    /// (what is done in the background). All of it, if it is not said; a part needs a PostgreSQL
+    /// that the others share, because SQLite's file is one process's alone
+    #[arg(long = "role", value_name = "ROLE", value_delimiter = ',')]
+    roles: Vec<Role>,
+}
+
 pub(crate) async fn up(app: &App, arguments: Arguments) -> Result<ExitCode, CommandError> {
     let progress = app.output.progress("starting");
-    let running = Running::start(arguments).await?;
+    let running = Running::start(arguments, Roles::ALL).await?;
     drop(progress);
     let welcome = running.welcome().await;
     let told = json!({
@@ -96,8 +108,12 @@ impl Welcome {
     }
 }
 
-pub(crate) async fn serve(_app: &App, arguments: Arguments) -> Result<ExitCode, CommandError> {
-    let running = Running::start(arguments).await?;
+pub(crate) async fn serve(_app: &App, arguments: ServeArguments) -> Result<ExitCode, CommandError> {
+    let roles = match &arguments.roles[..] {
+        [] => Roles::ALL,
+        some => Roles::of(some),
+    };
+    let running = Running::start(arguments.usual, roles).await?;
     tracing::info!(address = running.origin(), "serving");
     running.until_told().await
 }
@@ -126,12 +142,14 @@ struct Running {
     sessions: Sessions,
     tasks: TaskTracker,
     stop: CancellationToken,
+    exporter: Option<Exporter>,
     _lock: Lock,
 }
 
 impl Running {
-    async fn start(arguments: Arguments) -> Result<Self, CommandError> {
+    async fn start(arguments: Arguments, roles: Roles) -> Result<Self, CommandError> {
         let mut config = config::load()?;
+        can_be_shared(&config, roles)?;
         if let Some(listen) = arguments.listen {
             config.server = config.server.listening_on(listen);
         }
@@ -139,6 +157,7 @@ impl Running {
         set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .context("memory cannot be kept out of core files")?;
         let lock = Lock::take(&config.home)?;
+        let exporter = start_telemetry(&config, lock.owner())?;
         let store = open_store(&config.home).await?;
         let clock = Arc::new(SystemClock);
         let token_file = home::first_owner(&config.home, &store, &*clock).await?;
@@ -171,7 +190,7 @@ impl Running {
             clock: clock.clone(),
             owner: lock.owner().to_owned(),
             outside: Arc::clone(&outside) as _,
-            settings: settings(&config),
+            settings: settings(&config, roles),
         });
         let listen = config.server.listen;
         let listener = TcpListener::bind(listen).await.map_err(|error| {
@@ -193,23 +212,29 @@ impl Running {
             outside,
             vault,
             uploads,
+            roles,
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let (serving, door) = (stop.clone(), front.clone());
         tasks.spawn(async move { door.serve(listener, serving).await });
         let (keeping, house) = (stop.clone(), front.clone());
         tasks.spawn(async move { house.keep_house(keeping).await });
-        let jobs = Runner::new(
-            store.clone(),
-            Arc::new(sessions.clone()),
-            clock,
-            jobs::Config::usual(),
-            "server",
-        );
-        tasks.spawn(jobs.with::<Expire>().run(stop.clone()));
+        // What there is to do takes a session up, which is the gateway's.
+        if roles.worker && roles.gateway {
+            let jobs = Runner::new(
+                store.clone(),
+                Arc::new(sessions.clone()),
+                clock,
+                jobs::Config::usual(),
+                "server",
+            );
+            tasks.spawn(jobs.with::<Expire>().run(stop.clone()));
+        }
         let sweeping = sessions.clone();
         tasks.spawn(async move {
-            if let Err(error) = sweeping.reclaim().await {
+            if roles.gateway
+                && let Err(error) = sweeping.reclaim().await
+            {
                 tracing::warn!(%error, "sessions cannot be taken up again yet");
             }
             sweeping.sweep().await;
@@ -224,6 +249,7 @@ impl Running {
             sessions,
             tasks,
             stop,
+            exporter,
             _lock: lock,
         })
     }
@@ -264,8 +290,38 @@ impl Running {
             .close()
             .await
             .context("the database was not closed")?;
+        if let Some(exporter) = self.exporter {
+            exporter.finish().await;
+        }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The lock of the home keeps everybody else from a database that is a file in it, so nobody could
+/// do the rest.
+fn can_be_shared(config: &Config, roles: Roles) -> Result<(), CommandError> {
+    let is_file = matches!(config::database(&config.home)?, Location::File(_));
+    if roles == Roles::ALL || !is_file {
+        return Ok(());
+    }
+    Err(CommandError::usage(
+        "a process with some of the roles needs a database that others share, and SQLite is a file",
+    )
+    .hint("leave out --role, or name a PostgreSQL in NACRE_DATABASE_URL"))
+}
+
+fn start_telemetry(config: &Config, instance: &str) -> Result<Option<Exporter>, CommandError> {
+    let Some(settings) = &config.telemetry else {
+        return Ok(None);
+    };
+    let started = telemetry::start(telemetry::Settings {
+        endpoint: settings.endpoint.clone(),
+        headers: settings.headers.clone(),
+        service: "nacre".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        instance: instance.to_owned(),
+    });
+    Ok(Some(started.context("spans cannot be sent")?))
 }
 
 async fn open_store(home: &Utf8Path) -> Result<Store, CommandError> {
@@ -273,12 +329,14 @@ async fn open_store(home: &Utf8Path) -> Result<Store, CommandError> {
     Ok(store.context("the database cannot be opened")?)
 }
 
-fn settings(config: &Config) -> Settings {
+fn settings(config: &Config, roles: Roles) -> Settings {
     let sessions = &config.server.sessions;
     Settings {
         idle: sessions.idle.0,
         idle_in_chats: sessions.idle_in_chats.0,
         paused: sessions.paused.0,
+        takes_up: roles.gateway,
+        tends: roles.worker,
         ..Settings::usual()
     }
 }

@@ -107,6 +107,7 @@ fn said(event: &Event) -> Option<String> {
             status,
             message,
             phase,
+            ..
         } => {
             let mut said = word(*status).to_owned();
             if let Some(phase) = phase {

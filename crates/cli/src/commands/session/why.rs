@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use client::Frame;
 use serde_json::{Value, json};
 use wire::link::Reason;
-use wire::v1::{ClientStatus, Event, PromptStatus, Session};
+use wire::v1::{ClientStatus, Event, FaultInfo, Next, PromptStatus, Session};
 
 use super::{find, logs, shortened, standing, took};
 use crate::app::App;
@@ -36,7 +36,7 @@ pub(super) async fn run(app: &App, id: &str) -> Result<(), CommandError> {
     let told = json!({
         "session": session,
         "errors": errors.iter().map(Frame::value).collect::<Vec<Value>>(),
-        "next": next(&session, &errors),
+        "next": next(&session),
     });
     app.output.result(&told, || story(&session, &errors))
 }
@@ -68,6 +68,11 @@ fn story(session: &Session, errors: &[Frame]) -> String {
     if let Some(error) = &session.error {
         let _ = writeln!(text, "Its last start failed: {error}");
     }
+    // The newest that tells more than that something failed.
+    let told = session.faults.iter().find(|fault| fault.phase.is_some());
+    if let Some(fault) = told.or(session.faults.first()) {
+        let _ = writeln!(text, "At {}: {}", fault.at, particulars(fault));
+    }
     if let Some(degraded) = &session.degraded {
         let _ = writeln!(
             text,
@@ -97,7 +102,7 @@ fn story(session: &Session, errors: &[Frame]) -> String {
             let _ = writeln!(text, "{line}");
         }
     }
-    let _ = writeln!(text, "\nNext: {}", next(session, errors));
+    let _ = writeln!(text, "\nNext: {}", next(session));
     text
 }
 
@@ -142,44 +147,34 @@ pub(super) fn lacks_agent(error: Option<&str>) -> bool {
     error.is_some_and(|error| error.contains("there is no program \"opencode\""))
 }
 
-/// The command to type.
-fn next(session: &Session, errors: &[Frame]) -> String {
-    let id = &session.id;
-    match session.client_status {
-        ClientStatus::Degraded => {
-            format!("nacre session recover {id} --accept    # goes on from what was kept")
-        }
-        ClientStatus::Error if lacks_agent(session.error.as_deref()) => {
-            "nacre base build --slim    # on the server's machine; then make a session anew"
-                .to_owned()
-        }
-        ClientStatus::Error => {
-            format!(
-                "nacre session resume {id}    # tries again; `nacre doctor` looks at the machine"
-            )
-        }
-        ClientStatus::Paused | ClientStatus::Suspended => format!("nacre session resume {id}"),
-        ClientStatus::Stopped => {
-            format!("nacre session fork {id}    # another session that begins with its files")
-        }
-        ClientStatus::Creating if session.generation == 0 => {
-            format!("nacre session prompt {id} TEXT")
-        }
-        ClientStatus::Creating
-        | ClientStatus::Resuming
-        | ClientStatus::Migrating
-        | ClientStatus::Unknown => {
-            format!("nacre session logs {id} --follow")
-        }
-        ClientStatus::Running if errors.is_empty() => {
-            format!("nacre session prompt {id} TEXT")
-        }
-        ClientStatus::Running => {
-            format!(
-                "nacre session prompt {id} 'go on'    # `nacre session logs {id}` has all of it"
-            )
-        }
+/// The command to type, as the server says it.
+fn next(session: &Session) -> String {
+    match &session.next {
+        Some(Next {
+            command,
+            why: Some(why),
+        }) => format!("{command}    # {why}"),
+        Some(Next { command, why: None }) => command.clone(),
+        // A server that is older than this program.
+        None => format!("nacre session logs {}", session.id),
     }
+}
+
+/// What a fault is, where it happened, and by what it is found in the server's log and in traces.
+fn particulars(fault: &FaultInfo) -> String {
+    let named = |name: &str, value: &Option<String>| {
+        let value = value.as_ref()?;
+        Some(format!("{name} {value}"))
+    };
+    let all = [
+        Some(format!("fault {}", fault.code)),
+        named("in phase", &fault.phase),
+        named("prompt", &fault.prompt_id),
+        named("request", &fault.request_id),
+        named("trace", &fault.trace_id),
+    ];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    all.join(", ")
 }
 
 #[cfg(test)]
@@ -203,6 +198,10 @@ mod tests {
     fn a_failed_start_is_told_with_its_phases_and_errors() {
         let session = session(&json!({
             "error": "the clone failed",
+            "faults": [{"seq": 8, "at": "2026-01-01T00:00:03Z", "code": "boot", "message": "the clone failed",
+                "phase": "clone", "request_id": "req_1", "trace_id": "0af7651916cd43dd8448eb211c80319c"}],
+            "next": {"command": "nacre session resume ses_1",
+                "why": "tries again; `nacre doctor` looks at the machine"},
             "phases": [
                 {"name": "sandbox", "started_at": "2026-01-01T00:00:00Z", "took_ms": 80, "state": "done"},
                 {"name": "clone", "started_at": "2026-01-01T00:00:00Z", "took_ms": 2100, "state": "failed",
@@ -214,6 +213,7 @@ mod tests {
         insta::assert_snapshot!(story(&session, &errors), @r"
         Session ses_1 (login) is error: it could not be started
         Its last start failed: the clone failed
+        At 2026-01-01T00:00:03Z: fault boot, in phase clone, request req_1, trace 0af7651916cd43dd8448eb211c80319c
 
         The last start:
           sandbox                      80 ms  done
@@ -230,6 +230,7 @@ mod tests {
     fn what_was_kept_and_lost_is_told() {
         let session = session(&json!({
             "client_status": "degraded",
+            "next": {"command": "nacre session recover ses_1 --accept", "why": "goes on from what was kept"},
             "degraded": {"kept": "snp_1", "lost": "2 minutes of files", "since": "2026-01-01T00:00:00Z"},
         }));
         insta::assert_snapshot!(story(&session, &[]), @r"

@@ -50,6 +50,8 @@ async fn now(app: &App, caller: &Caller, id: &str) -> Answer<v1::Session> {
     let mut session = gateway::shown::session(&record, Some(app.site()));
     let phases = app.store().last_phases(record.id).await?;
     session.phases = phases.iter().map(shown::phase).collect();
+    let faults = app.store().last_faults(record.id, record.last_seq).await?;
+    session.faults = faults.into_iter().map(shown::fault).collect();
     let usage = app.store().usage_of(&[record.id]).await?;
     let usage = usage.get(&record.id).copied().unwrap_or_default();
     session.usage = Some(shown::session_usage(&usage));
