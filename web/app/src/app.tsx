@@ -8,6 +8,7 @@ import { SessionsPage } from "./sessions/page";
 import { SignIn } from "./sign-in";
 import { useStore } from "./store";
 import { TopBar } from "./top-bar";
+import { Confirm } from "./ui/confirm";
 import { Toasts } from "./ui/toasts";
 
 const ComparePage = lazy(() => import("./compare/page"));
@@ -46,6 +47,7 @@ export function App() {
       </div>
       <NewSession />
       <Palette page={page} />
+      <Confirm />
       <Toasts />
     </>
   );

@@ -16,7 +16,7 @@ interface Props {
 
 function guess(row: Row | undefined): number {
   if (row?.kind === "user") return 80;
-  if (row?.kind === "end" || row?.kind === "switch") return 34;
+  if (row?.kind === "end" || row?.kind === "note") return 34;
   return row?.kind === "part" && row.content.kind === "text" ? 72 : 38;
 }
 
