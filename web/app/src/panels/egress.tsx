@@ -3,7 +3,7 @@ import { client, isStatus } from "../api";
 import { ago } from "../format";
 import { useLive } from "../session/live";
 import { AllowButtons } from "../session/note-row";
-import { placeOf, together } from "../session/notes";
+import { POLICIES, placeOf, together } from "../session/notes";
 import { useLoaded, useNow } from "../ui/use";
 import { Failed } from "./asleep";
 
@@ -16,12 +16,6 @@ async function load(id: string): Promise<v1.Egress | null> {
     throw error;
   }
 }
-
-const POLICIES: Record<string, string> = {
-  open: "Every public host may be reached.",
-  proxy: "Only what is on the list may be reached.",
-  none: "Nothing may be reached, but for models and git.",
-};
 
 /** What was blocked, and a way to allow it. */
 export default function EgressPanel() {

@@ -44,3 +44,9 @@ export function isAllowed(blocked: v1.EgressBlocked, rules: readonly string[]): 
 export function placeOf({ host, port }: v1.EgressBlocked): string {
   return port === 80 || port === 443 ? host : `${host}:${port}`;
 }
+
+export const POLICIES: Record<string, string> = {
+  open: "Every public host may be reached.",
+  proxy: "Only what is on the list may be reached.",
+  none: "Nothing may be reached, but for models and git.",
+};
