@@ -1,7 +1,8 @@
 import { lazy, Suspense, useEffect, useState } from "react";
 import { caller, recognise, words } from "./api";
+import { Keys } from "./keys";
 import { Palette } from "./palette";
-import { Link, pageAt, usePath } from "./router";
+import { Link, type Page, pageAt, usePath } from "./router";
 import { SessionPage } from "./session/view";
 import { NewSession } from "./sessions/new";
 import { SessionsPage } from "./sessions/page";
@@ -47,13 +48,14 @@ export function App() {
       </div>
       <NewSession />
       <Palette page={page} />
+      <Keys />
       <Confirm />
       <Toasts />
     </>
   );
 }
 
-function shown(page: ReturnType<typeof pageAt>) {
+function shown(page: Page) {
   switch (page.page) {
     case "sessions":
       return <SessionsPage />;

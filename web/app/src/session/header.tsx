@@ -92,7 +92,13 @@ function Title({ title }: { title: string }) {
   if (draft === null) {
     return (
       <h1 className="cut">
-        <button type="button" className="title-button" title="Rename" onClick={() => setDraft(title)}>
+        <button
+          type="button"
+          id="session-title"
+          className="title-button"
+          title="Rename"
+          onClick={() => setDraft(title)}
+        >
           {title}
         </button>
       </h1>

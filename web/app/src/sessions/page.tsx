@@ -2,6 +2,7 @@ import type { v1 } from "@nacre/client";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { client, words } from "../api";
 import { ago, money, repoName } from "../format";
+import { isTyping } from "../keys";
 import { Link, navigate } from "../router";
 import { StatusBadge } from "../ui/badge";
 import { complain, tell, unlessUndone } from "../ui/toasts";
@@ -60,8 +61,7 @@ export function SessionsPage() {
   };
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
-      const isTyping = event.target instanceof HTMLElement && event.target.matches("input, textarea, select");
-      if (isTyping || event.metaKey || event.ctrlKey || event.altKey) return;
+      if (isTyping(event) || event.metaKey || event.ctrlKey || event.altKey) return;
       if (event.key === "/") {
         event.preventDefault();
         document.getElementById("session-search")?.focus();
