@@ -1,4 +1,5 @@
 import { type ReactNode, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { Icon } from "../ui/icon";
 import type { Row } from "./rows";
 import { offsets, rowAt, windowOf } from "./window";
 
@@ -114,10 +115,14 @@ export function RowList({ rows, draw, onTop, children }: Props) {
         <div style={{ height: below }} />
         {children}
       </div>
+      {/* Beside what is read, and never over it. */}
       {hasEnd ? null : (
-        <button type="button" className="button small to-end" onClick={toEnd}>
-          ↓ Newest
-        </button>
+        <div className="to-end">
+          <button type="button" className="button small" onClick={toEnd}>
+            <Icon name="down" size={13} />
+            Newest
+          </button>
+        </div>
       )}
     </div>
   );

@@ -89,6 +89,14 @@ export function keptOf(session: v1.Session | null): Kept | null {
   return kept === "memory" || kept === "disk" ? kept : null;
 }
 
+export type AgentDoes = "working" | "waiting" | "idle";
+
+/** What the agent of a session does, as a list tells it; null where the server does not. */
+export function agentState(session: v1.Session): AgentDoes | null {
+  const state = (session as { agent_state?: unknown }).agent_state;
+  return state === "working" || state === "waiting" || state === "idle" ? state : null;
+}
+
 const PAUSED: Record<string, string> = {
   manual: "Paused",
   inactivity: "Paused because nothing used it",
