@@ -8,7 +8,7 @@ import { PANELS } from "./panels/panels";
 import { newTerminal } from "./panels/terminal-tabs";
 import { navigate, type Page } from "./router";
 import { archive, fork, pause, remove, resume, stop, takeSnapshot } from "./session/deeds";
-import { can, shown } from "./session/status";
+import { can, shown, statusOf } from "./session/status";
 import { openNew } from "./sessions/new";
 import { nextTheme, setTheme } from "./theme";
 import type { IconName } from "./ui/icon";
@@ -33,7 +33,7 @@ export function commandsAt(page: Page, sessions: readonly v1.Session[]): Command
       (one): Command => ({
         group: "Sessions",
         name: one.title,
-        hint: [shown(one.client_status).label, repoName(one.repos?.[0]?.url)].filter((word) => word !== "").join(" · "),
+        hint: [shown(statusOf(one)).label, repoName(one.repos?.[0]?.url)].filter((word) => word !== "").join(" · "),
         icon: "command",
         act: () => navigate(`/sessions/${one.id}`),
       }),
@@ -44,7 +44,7 @@ export function commandsAt(page: Page, sessions: readonly v1.Session[]): Command
 function ofSession(id: string, session: v1.Session | undefined, all: readonly v1.Session[]): Command[] {
   const named = { id, title: session?.title ?? "this session" };
   // One that is not on the list is offered everything: the server says what it refuses.
-  const status = session?.client_status;
+  const status = session === undefined ? undefined : statusOf(session);
   const isDone = (deed: Parameters<typeof can>[0]) => status === undefined || can(deed, status);
   const command = (name: string, icon: IconName, act: () => unknown, hint = ""): Command => ({
     group: "This session",

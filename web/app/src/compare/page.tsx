@@ -6,7 +6,7 @@ import { ago, money, plural, tokens } from "../format";
 import { repoPaths } from "../panels/changes";
 import { diffIn, readGit } from "../panels/git";
 import { Link, navigate } from "../router";
-import { can, isAsleep } from "../session/status";
+import { can, isAsleep, statusOf } from "../session/status";
 import { hasFailed, lastTest, readTool, summary } from "../session/tool";
 import { costOf } from "../sessions/cost";
 import { DiffLines } from "../text/diff-lines";
@@ -43,7 +43,7 @@ const MOST_NEW = 20;
 const LONGEST_NEW = 100_000;
 
 async function patchesOf(session: v1.Session): Promise<FilePatch[] | null> {
-  if (isAsleep(session.client_status)) return null;
+  if (isAsleep(session.client_status) || statusOf(session) === "unstarted") return null;
   try {
     const all = repoPaths(session).map((repo) => patchesIn(session.id, repo));
     return (await Promise.all(all)).flat().sort((one, other) => one.path.localeCompare(other.path));
@@ -124,7 +124,7 @@ function Column({ loaded, skip, rival, onAgain }: ColumnProps) {
         <Link to={`/sessions/${session.id}`} className="cut">
           {session.title}
         </Link>
-        <StatusBadge status={session.client_status} />
+        <StatusBadge status={statusOf(session)} />
         <span className="grow" />
         <button type="button" className="button primary small" onClick={() => void keep().catch(complain)}>
           Keep this one
@@ -147,7 +147,7 @@ function Column({ loaded, skip, rival, onAgain }: ColumnProps) {
 }
 
 function Unseen({ session, onAgain }: { session: v1.Session; onAgain: () => void }) {
-  if (!can("resume", session.client_status)) {
+  if (!can("resume", statusOf(session))) {
     return <p className="muted small">It has no sandbox that could be looked into.</p>;
   }
   return (

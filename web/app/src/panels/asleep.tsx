@@ -5,6 +5,7 @@ import { useLive } from "../session/live";
 import { isAsleep } from "../session/status";
 
 const WHY: Record<string, string> = {
+  unstarted: "and it was not started yet",
   paused: "and it is asleep",
   suspended: "and it is on hold",
   stopped: "and it has ended for good",
@@ -14,7 +15,7 @@ const WHY: Record<string, string> = {
 export function WhenAwake({ what, children }: { what: string; children: ReactNode }) {
   const live = useLive();
   const [isBusy, setBusy] = useState(false);
-  if (!isAsleep(live.status)) return <>{children}</>;
+  if (!isAsleep(live.status) && live.status !== "unstarted") return <>{children}</>;
   const named = { id: live.id, title: live.title };
   const act = (work: Promise<void>) => {
     setBusy(true);
@@ -25,14 +26,14 @@ export function WhenAwake({ what, children }: { what: string; children: ReactNod
       <p>
         {what} needs the sandbox, {WHY[live.status]}.
       </p>
-      {live.status === "paused" ? (
+      {live.status === "paused" || live.status === "unstarted" ? (
         <button
           type="button"
           className="button primary"
           disabled={isBusy}
           onClick={() => act(resume(named, (record) => live.took(record)))}
         >
-          {isBusy ? "Resuming…" : "Resume"}
+          {isBusy ? "Starting…" : live.status === "paused" ? "Resume" : "Start"}
         </button>
       ) : null}
       {live.status === "stopped" ? (

@@ -4,6 +4,7 @@ import { client } from "../api";
 import { ago, bytes, clock, duration, plural } from "../format";
 import { Link, navigate } from "../router";
 import { useLive } from "../session/live";
+import { statusOf } from "../session/status";
 import { StatusBadge } from "../ui/badge";
 import { Icon } from "../ui/icon";
 import { complain, tell } from "../ui/toasts";
@@ -137,7 +138,7 @@ function KinItem({ kin, here, now, onChange }: KinProps) {
                 {session.title}
               </Link>
             )}
-            <StatusBadge status={session.client_status} />
+            <StatusBadge status={statusOf(session)} />
           </span>
           <span className="muted small">
             {isHere ? "this session · " : ""}begun {ago(session.created_at, now)}

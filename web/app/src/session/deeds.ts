@@ -39,8 +39,12 @@ export function takeSnapshot({ id }: Named): Promise<void> {
   }, complain);
 }
 
+/** Who forks here goes on there at once, so it is started, too. */
 export function fork({ id, title }: Named): Promise<void> {
-  return client.fork(id, { title: `${title} (fork)` }).then((made) => navigate(`/sessions/${made.id}`), complain);
+  return client.fork(id, { title: `${title} (fork)` }).then((made) => {
+    navigate(`/sessions/${made.id}`);
+    void resume(made);
+  }, complain);
 }
 
 export function archive({ id, title }: Named): Promise<void> {

@@ -159,11 +159,12 @@ function Sleep() {
     void work.finally(() => setBusy(false));
   };
   const took = (record: v1.SessionWithReceipt) => live.took(record);
-  if (live.status === "paused") {
+  if (live.status === "paused" || live.status === "unstarted") {
+    const isFirst = live.status === "unstarted";
     return (
       <button type="button" className="button primary small" disabled={isBusy} onClick={() => act(resume(named, took))}>
         <Icon name="play" size={14} />
-        {isBusy ? "Resuming…" : "Resume"}
+        {isFirst ? (isBusy ? "Starting…" : "Start") : isBusy ? "Resuming…" : "Resume"}
       </button>
     );
   }

@@ -99,7 +99,9 @@ export class Live {
   }
 
   get status(): string {
-    return this.transcript.status?.status ?? this.record?.client_status ?? "creating";
+    const told = this.transcript.status?.status ?? this.record?.client_status ?? "creating";
+    const isNew = told === "creating" && this.record?.generation === 0 && this.phases.length === 0;
+    return isNew ? "unstarted" : told;
   }
 
   get title(): string {

@@ -5,7 +5,11 @@ import { ago, duration } from "../format";
 
 export type Tone = "good" | "warn" | "bad" | "info" | "plain";
 
-const SHOWN: Record<v1.ClientStatus, { label: string; tone: Tone; isBusy?: true }> = {
+/** One that was never started waits, where the server says that it is being created. */
+export type Shown = v1.ClientStatus | "unstarted";
+
+const SHOWN: Record<Shown, { label: string; tone: Tone; isBusy?: true }> = {
+  unstarted: { label: "Not started", tone: "plain" },
   creating: { label: "Creating", tone: "info", isBusy: true },
   resuming: { label: "Resuming", tone: "info", isBusy: true },
   running: { label: "Running", tone: "good" },
@@ -18,7 +22,11 @@ const SHOWN: Record<v1.ClientStatus, { label: string; tone: Tone; isBusy?: true 
 };
 
 export function shown(status: string): { label: string; tone: Tone; isBusy?: true } {
-  return SHOWN[status as v1.ClientStatus] ?? { label: status, tone: "plain" };
+  return SHOWN[status as Shown] ?? { label: status, tone: "plain" };
+}
+
+export function statusOf(session: v1.Session): Shown {
+  return session.client_status === "creating" && session.generation === 0 ? "unstarted" : session.client_status;
 }
 
 export function isAsleep(status: string): boolean {
@@ -30,12 +38,12 @@ export type Deed = "pause" | "resume" | "recover" | "snapshot" | "fork" | "stop"
 /** In which status the server does it; it refuses in all others. */
 const WHEN: Record<Deed, readonly string[]> = {
   pause: ["running"],
-  resume: ["paused", "error"],
+  resume: ["unstarted", "paused", "error"],
   recover: ["degraded"],
   snapshot: ["running"],
   fork: ["running", "migrating", "paused", "suspended", "degraded", "stopped", "error"],
-  stop: ["creating", "resuming", "running", "migrating", "paused", "suspended", "degraded", "error"],
-  prompt: ["creating", "resuming", "running", "migrating", "paused", "suspended", "error"],
+  stop: ["unstarted", "creating", "resuming", "running", "migrating", "paused", "suspended", "degraded", "error"],
+  prompt: ["unstarted", "creating", "resuming", "running", "migrating", "paused", "suspended", "error"],
 };
 
 export function can(deed: Deed, status: string): boolean {
@@ -122,7 +130,7 @@ const WOKEN: Record<Kept, string> = {
 
 /** More than the one word, where there is more to say. */
 export function explained(session: v1.Session, standing: Standing | null, now: number): string | null {
-  const status = standing?.status ?? session.client_status;
+  const status = standing === null || statusOf(session) === "unstarted" ? statusOf(session) : standing.status;
   const reason = session.pause_reason ?? "";
   switch (status) {
     case "paused": {
@@ -130,6 +138,8 @@ export function explained(session: v1.Session, standing: Standing | null, now: n
       const kept = keptOf(session);
       return `${PAUSED[reason] ?? "Paused"}${since}. ${kept === null ? "Its files are kept." : WOKEN[kept]}`;
     }
+    case "unstarted":
+      return "Not started yet: it starts when you ask for something.";
     case "suspended":
       return `On hold: ${HELD[reason] ?? "somebody holds it. It can go on when they let it"}. Nothing is lost, and what you send waits.`;
     case "stopped": {

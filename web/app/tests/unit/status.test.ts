@@ -28,6 +28,11 @@ describe("a status in words", () => {
     expect(keptOf(session({ kept: "elsewhere" }))).toBeNull();
   });
 
+  it("does not call one that waits for its first prompt busy", () => {
+    expect(said({ client_status: "creating", generation: 0 })).toMatch(/Not started yet/);
+    expect(said({ client_status: "creating", generation: 1 })).toBeNull();
+  });
+
   it("says who holds a session, and until when", () => {
     expect(said({ client_status: "suspended", pause_reason: "credit_limit" })).toMatch(/credit is used up/);
     expect(said({ client_status: "suspended", pause_reason: "administrator" })).toMatch(/administrator holds it/);
