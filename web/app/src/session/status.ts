@@ -130,7 +130,7 @@ const WOKEN: Record<Kept, string> = {
 
 /** More than the one word, where there is more to say. */
 export function explained(session: v1.Session, standing: Standing | null, now: number): string | null {
-  const status = standing === null || statusOf(session) === "unstarted" ? statusOf(session) : standing.status;
+  const status = statusOf({ ...session, client_status: standing?.status ?? session.client_status });
   const reason = session.pause_reason ?? "";
   switch (status) {
     case "paused": {
