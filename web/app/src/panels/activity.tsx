@@ -19,7 +19,9 @@ const MOST = 60;
 export default function ActivityPanel() {
   const live = useLive();
   const [kind, setKind] = useState<string>("all");
-  useEffect(() => live.loadLog(), [live]);
+  // Before the first frame nobody knows how long the log is.
+  const hasBegun = live.transcript.seq > 0;
+  useEffect(() => (hasBegun ? live.loadLog() : undefined), [live, hasBegun]);
   const heard = live.heard;
   const stretches = useMemo(() => stretchesOf(heard), [heard]);
   const shown = stretches

@@ -32,9 +32,23 @@ const AFTERWARDS_MS = 10_000;
 
 type Loose = Frame & Record<string, unknown>;
 
+interface PhaseTold {
+  name: string;
+  state: string;
+  took_ms?: number;
+  detail?: string;
+}
+
+function widen(stretch: Stretch, at: number | null): void {
+  if (at === null) return;
+  stretch.from = Math.min(stretch.from ?? at, at);
+  stretch.to = Math.max(stretch.to ?? at, at);
+}
+
 class Teller {
   readonly stretches: Stretch[] = [];
-  #open: { stretch: Stretch; kind: "start" | "turn" | "other"; overAt: number | null } | null = null;
+  #open: { stretch: Stretch; overAt: number | null } | null = null;
+  #start: Stretch | null = null;
   /** What was asked, by prompt; and which of them runs. */
   readonly #asked = new Map<string, string>();
   #running: string | null = null;
@@ -73,11 +87,11 @@ class Teller {
   #turn(prompt: unknown, at: number | null, place: number): void {
     if (typeof prompt !== "string" || prompt === this.#running) return;
     this.#running = prompt;
-    this.#begin("turn", this.#asked.get(prompt) ?? "Turn", at, place);
+    this.#begin(this.#asked.get(prompt) ?? "Turn", at, place);
   }
 
   #status(frame: Loose, at: number | null, place: number): void {
-    const phase = frame["phase"] as { name: string; state: string; took_ms?: number; detail?: string } | null;
+    const phase = frame["phase"] as PhaseTold | null;
     if (!phase) {
       const { label, tone } = shown(String(frame["status"]));
       const isBad = tone === "bad" || tone === "warn";
@@ -90,40 +104,32 @@ class Teller {
       return;
     }
     const key = `phase-${phase.name}`;
-    const isFirst = phase.name === "sandbox" && phase.state === "started";
-    if (isFirst || this.#open?.kind !== "start") {
-      // A phase that ends after the start was over still belongs to it.
-      if (!isFirst && this.#known.has(key)) {
-        this.#phaseIs(key, phase, at);
-        return;
-      }
-      this.#begin("start", "Start", at, place);
-      this.#known.clear();
+    const known = this.#known.get(key);
+    const isNext = phase.name === "sandbox" && known !== undefined && known.to !== null;
+    if (this.#start === null || isNext || (phase.name === "sandbox" && known === undefined)) {
+      for (const old of this.#known.keys()) if (old.startsWith("phase-")) this.#known.delete(old);
+      this.#start = this.#begin("Start", at, place);
     }
-    if (!this.#known.has(key)) {
-      const started: Happening = {
-        key: `e${place}`,
-        kind: "phase",
-        what: phaseName(phase.name),
-        detail: "",
-        tone: undefined,
-        from: at,
-        to: null,
-      };
-      this.#known.set(key, started);
-      this.#add(started, place);
-    }
-    this.#phaseIs(key, phase, at);
+    this.#phase(this.#start, key, phase, at, place);
   }
 
-  #phaseIs(key: string, phase: { state: string; took_ms?: number; detail?: string }, at: number | null): void {
-    const known = this.#known.get(key);
-    if (known === undefined || phase.state === "started") return;
-    known.to = at;
-    if (at !== null && typeof phase.took_ms === "number") known.from = at - phase.took_ms;
-    known.detail = phase.state === "skipped" ? "skipped" : (phase.detail ?? "");
-    known.tone = phase.state === "failed" ? "warn" : undefined;
-    this.#stretch(at);
+  /** Some phases go on beside the first turn, and still belong to the start. */
+  #phase(start: Stretch, key: string, phase: PhaseTold, at: number | null, place: number): void {
+    let known = this.#known.get(key);
+    if (known === undefined) {
+      const what = phaseName(phase.name);
+      known = { key: `e${place}`, kind: "phase", what, detail: "", tone: undefined, from: at, to: null };
+      this.#known.set(key, known);
+      start.happenings.push(known);
+    }
+    if (phase.state !== "started") {
+      known.to = at;
+      if (at !== null && typeof phase.took_ms === "number") known.from = at - phase.took_ms;
+      known.detail = phase.state === "skipped" ? "skipped" : (phase.detail ?? "");
+      known.tone = phase.state === "failed" ? "warn" : undefined;
+    }
+    widen(start, known.from);
+    widen(start, at);
   }
 
   #message(frame: Loose, at: number | null, place: number): void {
@@ -178,26 +184,24 @@ class Teller {
     this.#close(at);
   }
 
-  #begin(kind: "start" | "turn" | "other", title: string, at: number | null, place: number): void {
+  #begin(title: string, at: number | null, place: number): Stretch {
     const stretch: Stretch = { key: `s${place}`, title, from: at, to: at, happenings: [] };
     this.stretches.push(stretch);
-    this.#open = { stretch, kind, overAt: null };
+    this.#open = { stretch, overAt: null };
+    return stretch;
   }
 
   #add(happening: Happening, place: number): void {
     const { from } = happening;
     const overAt = this.#open?.overAt ?? null;
     const isLater = overAt !== null && from !== null && from - overAt > AFTERWARDS_MS;
-    if (this.#open === null || isLater) this.#begin("other", "Meanwhile", from, place);
+    if (this.#open === null || isLater) this.#begin("Meanwhile", from, place);
     this.#open?.stretch.happenings.push(happening);
     this.#stretch(happening.to ?? from);
   }
 
   #stretch(at: number | null): void {
-    const stretch = this.#open?.stretch;
-    if (stretch === undefined || at === null) return;
-    stretch.from ??= at;
-    stretch.to = Math.max(stretch.to ?? at, at);
+    if (this.#open !== null) widen(this.#open.stretch, at);
   }
 
   #close(at: number | null): void {
@@ -244,6 +248,8 @@ function inWords(frame: Loose): Told | null {
       return other("Files", files.length > 4 ? `${names.join(", ")} and ${files.length - 4} more` : names.join(", "));
     }
     case "ports":
+      // The sandbox's own way out is nobody's server.
+      if (list("ports").every((one) => one["port"] === 3128)) return null;
       return other(
         "Ports",
         list("ports").length === 0

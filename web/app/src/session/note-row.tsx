@@ -21,6 +21,10 @@ export function NoteRow({ note }: { note: Note }) {
           {note.message ? ` (${note.message})` : ""}
         </p>
       );
+    case "forked":
+      return (
+        <p className="system-row fork-row">Forked here: what is above was said in the session that it came from</p>
+      );
     case "blocked":
       return <BlockedRow blocked={note.blocked} />;
   }

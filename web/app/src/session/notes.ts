@@ -10,6 +10,7 @@ export type Note = {
 } & (
   | { kind: "switch"; from: string; to: string; reason: string }
   | { kind: "blocked"; blocked: v1.EgressBlocked }
+  | { kind: "forked" }
   | { kind: "decided"; what: string; status: v1.ActionStatus; message: string | null }
 );
 

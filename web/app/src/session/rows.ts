@@ -61,6 +61,8 @@ export function inOrder(parts: readonly HeldPart[]): readonly HeldPart[] {
 
 const held = new WeakMap<HeldMessage, { parts: readonly HeldPart[]; reverted: boolean; rows: Row[] }>();
 
+const FORKED: Note = { kind: "forked", key: "forked", seq: null, at: 0 };
+
 export function rowsOf(transcript: Transcript, notes: readonly Note[] = []): Row[] {
   const rows: Row[] = [];
   const between = placed(notes, transcript.messages);
@@ -71,10 +73,19 @@ export function rowsOf(transcript: Transcript, notes: readonly Note[] = []): Row
       if (note) rows.push({ key: note.key, isReverted: false, kind: "note", note });
     }
   };
+  let isInherited = false;
+  const tellOfFork = () => {
+    if (!isInherited) return;
+    isInherited = false;
+    rows.push({ key: "forked", isReverted: false, kind: "note", note: FORKED });
+  };
   for (const message of inTurns(transcript.messages)) {
+    if (!message.inherited) tellOfFork();
+    isInherited = message.inherited;
     tellUntil(message.position);
     for (const row of rowsOfMessage(message)) rows.push(row);
   }
+  tellOfFork();
   tellUntil(Number.POSITIVE_INFINITY);
   return rows;
 }

@@ -7,6 +7,7 @@ import { readReach } from "./told";
 const LISTS: Record<string, string> = {
   allow: "Every session may reach",
   egress_allow: "Every session may reach",
+  everywhere: "Every sandbox with a list may reach",
   default: "On the list by itself",
   defaults: "On the list by itself",
   private: "Private addresses that are let through",

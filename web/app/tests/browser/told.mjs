@@ -103,7 +103,7 @@ export default {
     await card.getByText("changes something").waitFor();
     await card.getByRole("button", { name: "Approve" }).click();
     await card.waitFor({ state: "detached" });
-    await page.getByRole("button", { name: "After the pearl" }).waitFor();
+    await page.getByRole("button", { name: "After the pearl", exact: true }).waitFor();
     await page.getByText("Approved and done: session rename").waitFor();
     await page.locator(".turn-end").waitFor({ timeout: 60_000 });
     await ask("Never");

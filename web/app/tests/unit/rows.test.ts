@@ -113,6 +113,13 @@ describe("rows of a conversation", () => {
     expect(rowsOf(transcript, [change]).map((row) => row.kind)).toEqual(["user", "note", "user"]);
   });
 
+  it("says where a fork begins", () => {
+    const transcript = told({ ...user("one", "before"), inherited: true });
+    expect(rowsOf(transcript).map((row) => row.key)).toEqual(["usr-one", "forked"]);
+    transcript.apply({ seq: 9, ...user("two", "after") } as Frame);
+    expect(rowsOf(transcript).map((row) => row.key)).toEqual(["usr-one", "forked", "usr-two"]);
+  });
+
   it("puts what is known by its time alone before what is newer", () => {
     const transcript = new Transcript();
     const message = (position: number, second: number) => ({

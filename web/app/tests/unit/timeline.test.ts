@@ -25,17 +25,18 @@ describe("a time line", () => {
   it("has each start and each turn as a stretch of its own", () => {
     const told = stretchesOf([
       user(0, "build it"),
-      phase(0, "sandbox", "started"),
       phase(10, "sandbox", "done", { took_ms: 10 }),
       phase(40, "agent", "done", { took_ms: 30 }),
       at(41, { type: "status", status: "running" }),
       at(110, { type: "message", message_id: "m", prompt_id: "p" }),
+      phase(115, "services", "started"),
+      phase(118, "services", "done", { took_ms: 3 }),
       tool(120, "p1", "running"),
       tool(420, "p1", "completed", { exit_code: 2 }),
       at(500, { type: "message.done", message_id: "m", reason: "end_turn" }),
     ]);
     expect(told.map((stretch) => [stretch.title, stretch.from, stretch.to])).toEqual([
-      ["Start", 0, 41],
+      ["Start", 0, 118],
       ["build it", 110, 500],
     ]);
     const [answer, bash] = told[1]?.happenings ?? [];
