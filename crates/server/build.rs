@@ -61,7 +61,7 @@ fn collect(folder: &Path, before: &str, names: &mut Vec<String>) -> Result<(), B
 }
 
 fn is_served(name: &str) -> bool {
-    [".html", ".js", ".css", ".svg"]
+    [".html", ".js", ".css", ".svg", ".woff2"]
         .iter()
         .any(|ending| name.ends_with(ending))
 }

@@ -1,13 +1,15 @@
 import { lazy, Suspense, useEffect, useState } from "react";
 import { caller, recognise, words } from "./api";
+import { Keys } from "./keys";
 import { Palette } from "./palette";
-import { Link, pageAt, usePath } from "./router";
+import { Link, type Page, pageAt, usePath } from "./router";
 import { SessionPage } from "./session/view";
 import { NewSession } from "./sessions/new";
 import { SessionsPage } from "./sessions/page";
 import { SignIn } from "./sign-in";
 import { useStore } from "./store";
 import { TopBar } from "./top-bar";
+import { Confirm } from "./ui/confirm";
 import { Toasts } from "./ui/toasts";
 
 const ComparePage = lazy(() => import("./compare/page"));
@@ -46,12 +48,14 @@ export function App() {
       </div>
       <NewSession />
       <Palette page={page} />
+      <Keys />
+      <Confirm />
       <Toasts />
     </>
   );
 }
 
-function shown(page: ReturnType<typeof pageAt>) {
+function shown(page: Page) {
   switch (page.page) {
     case "sessions":
       return <SessionsPage />;

@@ -2,6 +2,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app";
 import { show, theme } from "./theme";
+import "./styles/fonts.css";
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/controls.css";
@@ -10,6 +11,7 @@ import "./styles/conversation.css";
 import "./styles/session.css";
 import "./styles/text.css";
 import "./styles/panels.css";
+import "./styles/places.css";
 
 show(theme.get());
 const root = document.getElementById("root");

@@ -1,12 +1,14 @@
 import { caller, signOut } from "./api";
+import { MAIN_KEY, openKeys } from "./keys";
 import { openPalette } from "./palette";
-import { Link, type pageAt } from "./router";
+import { Link, type Page } from "./router";
 import { useStore } from "./store";
 import { isDark, nextTheme, theme } from "./theme";
+import { Icon } from "./ui/icon";
 import { complain } from "./ui/toasts";
 import { useMenu } from "./ui/use";
 
-export function TopBar({ page }: { page: ReturnType<typeof pageAt> }) {
+export function TopBar({ page }: { page: Page }) {
   const who = useStore(caller);
   useStore(theme);
   const menu = useMenu();
@@ -25,10 +27,13 @@ export function TopBar({ page }: { page: ReturnType<typeof pageAt> }) {
       </Link>
       <span className="grow" />
       <button type="button" className="button quiet small" onClick={openPalette}>
-        Commands <kbd>{/Mac/.test(navigator.userAgent) ? "⌘" : "Ctrl"} K</kbd>
+        Commands <kbd>{MAIN_KEY} K</kbd>
+      </button>
+      <button type="button" className="button quiet small icon wide-only" aria-label="Keys" onClick={openKeys}>
+        <Icon name="keyboard" />
       </button>
       <button type="button" className="button quiet small icon" aria-label="Light or dark" onClick={nextTheme}>
-        {isDark() ? "☀" : "☾"}
+        <Icon name={isDark() ? "sun" : "moon"} />
       </button>
       <details className="menu" ref={menu}>
         <summary className="button quiet small">

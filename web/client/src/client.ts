@@ -174,6 +174,16 @@ export class Client {
     return this.http.done({ method: "POST", path: [...SESSIONS, id, "env"], json: values, once: true });
   }
 
+  /** Lets what an agent asked for be done. */
+  approveAction(id: string, action: string): Promise<v1.Action> {
+    return this.#post([id, "actions", action, "approve"], {});
+  }
+
+  /** With a word for the agent, why not. */
+  denyAction(id: string, action: string, decision: v1.Decision = {}): Promise<v1.Action> {
+    return this.#post([id, "actions", action, "deny"], decision);
+  }
+
   /** What a session may reach, and was refused. */
   egress(id: string): Promise<v1.Egress> {
     return this.#get(id, ["egress"]);

@@ -1,6 +1,6 @@
 // Frames of a session's socket. Written by hand, beside `crates/wire/src/v1/{event,frame}.rs`.
 
-import type { Message, MessagePart, NewPrompt, Prompt, Session } from "./types.js";
+import type { Action, ActionStatus, Message, MessagePart, NewPrompt, Prompt, Session } from "./types.js";
 
 /** The first frame of a connection that does not go on from where it was. */
 export interface Init {
@@ -14,6 +14,10 @@ export interface Init {
   questions?: Asked[];
   /** Prompts that are not over, where the server tells of them. */
   prompts?: Prompt[];
+  /** What agents asked to have done outside, and nobody decided yet. */
+  actions?: Action[];
+  /** Values that were asked for and not given yet, where the server tells of them. */
+  env_requests?: { id: string; keys: unknown[] }[];
   runtime: { preview_url?: string; expires_at?: string; ssh?: string };
   /** The client was too far behind, and begins anew. */
   resync?: boolean;
@@ -103,7 +107,8 @@ export type Event =
       usage?: unknown;
     }
   | { type: "reverted"; message_ids?: string[]; error?: string | null }
-  | { type: "prompt"; id: string; status: PromptStatus; reason?: string | null }
+  /** With `content`, it was said otherwise while it waited. */
+  | { type: "prompt"; id: string; status: PromptStatus; reason?: string | null; content?: string | null }
   | {
       type: "agent_status";
       status: AgentStatus;
@@ -115,6 +120,14 @@ export type Event =
   | { type: "question_closed"; question_id: string; outcome: Outcome }
   | Permission
   | { type: "permission_closed"; id: string; outcome: Outcome }
+  | ({ type: "action_approval_request" } & Action)
+  | {
+      type: "action_approval_result";
+      id: string;
+      status: ActionStatus;
+      decided_by?: string | null;
+      message?: string | null;
+    }
   | { type: "model_switched"; prompt_id: string; channel: string; from: string; to: string; reason: string }
   | { type: "preview_url"; url?: string | null }
   /** About a command: `frame` is its type, and `id` or `request_id` its own. */

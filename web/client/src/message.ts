@@ -75,6 +75,8 @@ export class HeldMessage {
   error: string | null = null;
   usage: unknown = null;
   reverted = false;
+  /** It was said in the session that this one was forked from. */
+  inherited = false;
   /** Whole ones in the order in which they came; then open ones, by name. */
   parts: HeldPart[] = [];
 
@@ -91,6 +93,7 @@ export class HeldMessage {
     const held = new HeldMessage(event.message_id, seq, event.role ?? "assistant", event.channel);
     held.prompt_id = event.prompt_id ?? null;
     held.author = event.author ?? null;
+    held.inherited = (event as { inherited?: boolean }).inherited ?? false;
     // What a person or the system says is whole at once.
     held.done = held.role !== "assistant";
     held.reason = held.done ? "end_turn" : null;
@@ -110,6 +113,7 @@ export class HeldMessage {
     held.error = message.error ?? null;
     held.usage = message.usage ?? null;
     held.reverted = message.reverted ?? false;
+    held.inherited = (message as { inherited?: boolean }).inherited ?? false;
     // Before all that is still to come.
     held.parts = message.parts.map(
       (part, place) => new HeldPart(part.part_id, part.content as Content, false, [message.position, place]),

@@ -84,9 +84,12 @@ export class Transcript {
   /** Messages before those that an `init` brought. */
   addOlder(older: Message[]): void {
     const first = this.messages[0]?.position ?? Infinity;
-    const held = older.filter((one) => one.position < first).map((one) => HeldMessage.of(one));
-    held.sort((one, other) => one.position - other.position);
-    this.messages.unshift(...held.filter((one, at) => held.findIndex((same) => same.id === one.id) === at));
+    const byId = new Map<string, HeldMessage>();
+    for (const one of older) {
+      if (one.position < first && !byId.has(one.id)) byId.set(one.id, HeldMessage.of(one));
+    }
+    const held = [...byId.values()].sort((one, other) => one.position - other.position);
+    this.messages = [...held, ...this.messages];
     this.version += 1;
   }
 

@@ -4,15 +4,17 @@ import { useEffect } from "react";
 import { client, words } from "../api";
 import { ago, money, plural, tokens } from "../format";
 import { repoPaths } from "../panels/changes";
-import { diffIn } from "../panels/git";
+import { diffIn, readGit } from "../panels/git";
 import { Link, navigate } from "../router";
-import { isAsleep } from "../session/status";
+import { can, isAsleep, statusOf } from "../session/status";
 import { hasFailed, lastTest, readTool, summary } from "../session/tool";
 import { costOf } from "../sessions/cost";
+import { DiffLines } from "../text/diff-lines";
 import { Counts } from "../text/diff-view";
 import { Markdown } from "../text/markdown";
-import { type FilePatch, readPatch } from "../text/patch";
+import { type FilePatch, numberedLines, readPatch, untracked } from "../text/patch";
 import { StatusBadge } from "../ui/badge";
+import { Icon } from "../ui/icon";
 import { complain, tell } from "../ui/toasts";
 import { useLoaded, useNow } from "../ui/use";
 
@@ -36,14 +38,29 @@ async function load(id: string): Promise<Side> {
   return { session, messages, patches: await patchesOf(session) };
 }
 
+/** So many files that git does not know yet are fetched, and so much of each is shown. */
+const MOST_NEW = 20;
+const LONGEST_NEW = 100_000;
+
 async function patchesOf(session: v1.Session): Promise<FilePatch[] | null> {
-  if (isAsleep(session.client_status)) return null;
+  if (isAsleep(session.client_status) || statusOf(session) === "unstarted") return null;
   try {
-    const all = repoPaths(session).map(async (repo) => diffIn(await client.gitDiff(session.id, repo)).diff);
-    return (await Promise.all(all)).flatMap(readPatch);
+    const all = repoPaths(session).map((repo) => patchesIn(session.id, repo));
+    return (await Promise.all(all)).flat().sort((one, other) => one.path.localeCompare(other.path));
   } catch {
     return null;
   }
+}
+
+async function patchesIn(id: string, repo: string): Promise<FilePatch[]> {
+  const [diff, status] = await Promise.all([client.gitDiff(id, repo), client.gitStatus(id, repo)]);
+  const unknown = readGit(status).changes.filter((change) => change.status === "?");
+  const added = unknown.slice(0, MOST_NEW).map(async ({ path }) => {
+    const text = await (await client.readFile(id, repo === "." ? path : `${repo}/${path}`)).text();
+    return untracked(path, text.slice(0, LONGEST_NEW));
+  });
+  const found = await Promise.allSettled(added);
+  return [...readPatch(diffIn(diff).diff), ...found.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []))];
 }
 
 /** Two forks side by side, to keep the better one. */
@@ -107,33 +124,39 @@ function Column({ loaded, skip, rival, onAgain }: ColumnProps) {
         <Link to={`/sessions/${session.id}`} className="cut">
           {session.title}
         </Link>
-        <StatusBadge status={session.client_status} />
+        <StatusBadge status={statusOf(session)} />
         <span className="grow" />
         <button type="button" className="button primary small" onClick={() => void keep().catch(complain)}>
           Keep this one
         </button>
       </header>
       <Facts side={side} skip={skip} now={now} />
-      <h2 className="section-name">Changes</h2>
-      {side.patches === null ? (
-        <p className="muted small">
-          Its sandbox is asleep.{" "}
-          <button
-            type="button"
-            className="button small"
-            onClick={() => client.resume(session.id).then(onAgain, complain)}
-          >
-            Resume to see its diff
-          </button>
-        </p>
-      ) : (
-        <Patches patches={side.patches} />
-      )}
-      <h2 className="section-name">Conversation</h2>
-      {side.messages.slice(skip).map((message) => (
-        <MessageView key={message.id} message={message} />
-      ))}
+      <div className="compare-part">
+        <h2 className="section-name">Changes</h2>
+        {side.patches === null ? <Unseen session={session} onAgain={onAgain} /> : <Patches patches={side.patches} />}
+      </div>
+      <div className="compare-part">
+        <h2 className="section-name">Conversation</h2>
+        {side.messages.slice(skip).map((message) => (
+          <MessageView key={message.id} message={message} />
+        ))}
+        {side.messages.length <= skip ? <p className="muted small">Nothing was said since.</p> : null}
+      </div>
     </section>
+  );
+}
+
+function Unseen({ session, onAgain }: { session: v1.Session; onAgain: () => void }) {
+  if (!can("resume", statusOf(session))) {
+    return <p className="muted small">It has no sandbox that could be looked into.</p>;
+  }
+  return (
+    <p className="muted small">
+      Its sandbox is asleep.{" "}
+      <button type="button" className="button small" onClick={() => client.resume(session.id).then(onAgain, complain)}>
+        Resume to see its diff
+      </button>
+    </p>
   );
 }
 
@@ -199,25 +222,15 @@ function Patches({ patches }: { patches: FilePatch[] }) {
     <ul className="changed">
       {patches.map((patch) => (
         <li key={patch.path}>
-          <details>
+          <details open={patches.length <= 3}>
             <summary className="changed-head">
+              <span className="fold-mark">
+                <Icon name="fold" size={12} />
+              </span>
               <span className="cut mono grow">{patch.path}</span>
               <Counts added={patch.added} removed={patch.removed} />
             </summary>
-            <div className="diff">
-              {patch.hunks.flatMap((hunk, at) =>
-                hunk.lines.map((line, place) => (
-                  <div
-                    key={`${at}-${place}`}
-                    className="diff-line"
-                    data-kind={line.startsWith("+") ? "new" : line.startsWith("-") ? "gone" : "same"}
-                  >
-                    <span className="diff-sign">{line[0]}</span>
-                    <span className="diff-text">{line.slice(1)}</span>
-                  </div>
-                )),
-              )}
-            </div>
+            <DiffLines lines={numberedLines(patch)} isNumbered />
           </details>
         </li>
       ))}

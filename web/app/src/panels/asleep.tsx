@@ -1,23 +1,46 @@
-import type { ReactNode } from "react";
-import { client, isCode, words } from "../api";
+import { type ReactNode, useState } from "react";
+import { isCode, words } from "../api";
+import { fork, resume } from "../session/deeds";
 import { useLive } from "../session/live";
 import { isAsleep } from "../session/status";
-import { complain } from "../ui/toasts";
+
+const WHY: Record<string, string> = {
+  unstarted: "and it was not started yet",
+  paused: "and it is asleep",
+  suspended: "and it is on hold",
+  stopped: "and it has ended for good",
+};
 
 /** Panels that look into a sandbox need one that runs. */
 export function WhenAwake({ what, children }: { what: string; children: ReactNode }) {
   const live = useLive();
-  if (!isAsleep(live.status)) return <>{children}</>;
+  const [isBusy, setBusy] = useState(false);
+  if (!isAsleep(live.status) && live.status !== "unstarted") return <>{children}</>;
+  const named = { id: live.id, title: live.title };
+  const act = (work: Promise<void>) => {
+    setBusy(true);
+    void work.finally(() => setBusy(false));
+  };
   return (
     <div className="empty">
-      <p>{what} needs the sandbox, and it is asleep.</p>
-      <button
-        type="button"
-        className="button primary"
-        onClick={() => client.resume(live.id).then((record) => live.took(record), complain)}
-      >
-        Resume
-      </button>
+      <p>
+        {what} needs the sandbox, {WHY[live.status]}.
+      </p>
+      {live.status === "paused" || live.status === "unstarted" ? (
+        <button
+          type="button"
+          className="button primary"
+          disabled={isBusy}
+          onClick={() => act(resume(named, (record) => live.took(record)))}
+        >
+          {isBusy ? "Starting…" : live.status === "paused" ? "Resume" : "Start"}
+        </button>
+      ) : null}
+      {live.status === "stopped" ? (
+        <button type="button" className="button primary" disabled={isBusy} onClick={() => act(fork(named))}>
+          {isBusy ? "Forking…" : "Fork"}
+        </button>
+      ) : null}
     </div>
   );
 }

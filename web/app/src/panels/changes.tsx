@@ -3,6 +3,7 @@ import { type FormEvent, useState } from "react";
 import { client } from "../api";
 import { ago, plural } from "../format";
 import { useLive } from "../session/live";
+import { Icon } from "../ui/icon";
 import { complain, tell } from "../ui/toasts";
 import { useLoaded, useNow } from "../ui/use";
 import { Failed, WhenAwake } from "./asleep";
@@ -55,12 +56,14 @@ function Changes() {
             ))}
           </select>
         ) : null}
+        <Icon name="branch" size={14} />
         <code>{state?.branch ?? "no branch"}</code>
         {state?.ahead ? <span className="muted small">{state.ahead} ahead</span> : null}
         {state?.behind ? <span className="muted small">{state.behind} behind</span> : null}
         <span className="grow" />
-        <button type="button" className="button small" onClick={loaded.again}>
-          Look again
+        {state === null ? null : <span className="muted small">{plural(state.changes.length, "file")} changed</span>}
+        <button type="button" className="button quiet small icon" aria-label="Look again" onClick={loaded.again}>
+          <Icon name="reload" size={14} />
         </button>
       </div>
       {loaded.error ? <Failed error={loaded.error} onAgain={loaded.again} /> : null}
@@ -76,11 +79,13 @@ function Changes() {
                   aria-expanded={open === change.path}
                   onClick={() => setOpen(open === change.path ? null : change.path)}
                 >
-                  <span className="change-mark" data-status={change.status} title={statusWord(change.status)}>
-                    {change.status === "?" ? "+" : change.status}
+                  <span className="fold-mark" data-open={open === change.path ? "" : undefined}>
+                    <Icon name="fold" size={12} />
                   </span>
-                  <span className="cut mono grow">{change.path}</span>
-                  <span className="muted small">{statusWord(change.status)}</span>
+                  <Path path={change.path} />
+                  <span className="change-word" data-status={change.status}>
+                    {statusWord(change.status)}
+                  </span>
                 </button>
                 {open === change.path ? (
                   <ChangedFile repo={repo} path={change.path} version={live.filesVersion} />
@@ -98,6 +103,17 @@ function Changes() {
   );
 }
 
+/** The name first, for narrow panels: folders are cut before it is. */
+function Path({ path }: { path: string }) {
+  const at = path.lastIndexOf("/") + 1;
+  return (
+    <span className="path grow">
+      <span className="muted cut">{path.slice(0, at)}</span>
+      <span>{path.slice(at)}</span>
+    </span>
+  );
+}
+
 function resultOf(frame: Frame): { isDone: boolean; message: string } {
   const said = frame as { success?: unknown; message?: unknown; code?: unknown };
   return { isDone: said.success === true, message: String(said.message ?? said.code ?? "") };
@@ -107,6 +123,8 @@ function Act({ repo, state, onDone }: { repo: string; state: GitState; onDone: (
   const live = useLive();
   const [message, setMessage] = useState("");
   const [busy, setBusy] = useState<"commit" | "push" | null>(null);
+  // Where git knows of no branch to compare with, a push makes one.
+  const isPushed = state.ahead === 0;
   const isResult = (frame: Frame) => frame.type === "git_result";
   const act = async (what: "commit" | "push", command: Parameters<typeof live.ask>[0]) => {
     setBusy(what);
@@ -147,7 +165,8 @@ function Act({ repo, state, onDone }: { repo: string; state: GitState; onDone: (
       <button
         type="button"
         className="button"
-        disabled={busy !== null}
+        disabled={busy !== null || isPushed}
+        title={isPushed ? "Everything is pushed" : undefined}
         onClick={() => void act("push", { type: "git_push", repo })}
       >
         {busy === "push" ? "Pushing…" : "Push"}

@@ -2,7 +2,8 @@ import type { v1 } from "@nacre/client";
 import { client, isStatus } from "../api";
 import { ago } from "../format";
 import { useLive } from "../session/live";
-import { complain, tell } from "../ui/toasts";
+import { AllowButtons } from "../session/note-row";
+import { POLICIES, placeOf, together } from "../session/notes";
 import { useLoaded, useNow } from "../ui/use";
 import { Failed } from "./asleep";
 
@@ -16,17 +17,14 @@ async function load(id: string): Promise<v1.Egress | null> {
   }
 }
 
-const POLICIES: Record<string, string> = {
-  open: "Every public host may be reached.",
-  proxy: "Only what is on the list may be reached.",
-  none: "Nothing may be reached, but for models and git.",
-};
-
 /** What was blocked, and a way to allow it. */
 export default function EgressPanel() {
   const live = useLive();
   const now = useNow(10_000);
-  const loaded = useLoaded(() => load(live.id), `egress-${live.id}-${live.blocked[0]?.at ?? ""}`);
+  const loaded = useLoaded(
+    () => load(live.id),
+    `egress-${live.id}-${live.blocked[0]?.at ?? ""}-${live.allowed.length}`,
+  );
   const told = loaded.value;
   const blocked = together(live.blocked, told?.blocked ?? []);
   const allowed = [...(told?.once ?? []).map((pass) => pass.rule), ...(told?.allow ?? [])];
@@ -55,13 +53,7 @@ export default function EgressPanel() {
       ) : (
         <ul className="list">
           {blocked.map((one) => (
-            <Item
-              key={`${one.host}:${one.port}`}
-              blocked={one}
-              isAllowed={allowed.some((rule) => rule === one.host || rule === `${one.host}:${one.port}`)}
-              now={now}
-              onChange={loaded.again}
-            />
+            <Item key={`${one.host}:${one.port}`} blocked={one} now={now} />
           ))}
         </ul>
       )}
@@ -69,65 +61,22 @@ export default function EgressPanel() {
   );
 }
 
-/** What was heard and what was told, each host and port once. */
-export function together(heard: readonly v1.EgressBlocked[], told: readonly v1.EgressBlocked[]): v1.EgressBlocked[] {
-  const key = (one: v1.EgressBlocked) => `${one.host}:${one.port}`;
-  const known = new Set(heard.map(key));
-  return [...heard, ...told.filter((one) => !known.has(key(one)))];
-}
-
 interface ItemProps {
   blocked: v1.EgressBlocked;
-  isAllowed: boolean;
   now: number;
-  onChange: () => void;
 }
 
-function Item({ blocked, isAllowed, now, onChange }: ItemProps) {
-  const live = useLive();
-  const isUsual = blocked.port === 80 || blocked.port === 443;
-  const allow = (how: "once" | "always") => {
-    const port = isUsual ? {} : { port: blocked.port };
-    client.allowEgress(live.id, { host: blocked.host, ...port, allow: how }).then(
-      () => {
-        tell(`${blocked.host} may be reached ${how === "once" ? "for a while" : "from now on"}`);
-        onChange();
-      },
-      (error: unknown) => {
-        if (isStatus(error, 404, 405)) {
-          tell("This server cannot allow it for one session: add the host to its own list.");
-        } else complain(error);
-      },
-    );
-  };
+function Item({ blocked, now }: ItemProps) {
   return (
     <li className="list-item">
       <span className="list-main">
-        <code>
-          {blocked.host}
-          {isUsual ? "" : `:${blocked.port}`}
-        </code>
+        <code>{placeOf(blocked)}</code>
         <span className="muted small">
           {ago(blocked.at, now)} · {blocked.reason.replaceAll("-", " ")}
           {blocked.untold ? ` · and ${blocked.untold} more times` : ""}
         </span>
       </span>
-      {isAllowed ? (
-        <span className="badge" data-tone="good">
-          allowed
-        </span>
-      ) : blocked.can_allow === false ? (
-        <span className="muted small">never allowed</span>
-      ) : (
-        <>
-          <button type="button" className="button small" onClick={() => allow("once")}>
-            Allow once
-          </button>
-          <button type="button" className="button small" onClick={() => allow("always")}>
-            Always
-          </button>
-        </>
-      )}
+      <AllowButtons blocked={blocked} />
     </li>
   );
 }

@@ -9,20 +9,42 @@ import { Failed } from "./asleep";
 
 /** Longer ones are not shown as text. */
 const LONGEST = 2 * 1024 * 1024;
+/** Larger pictures are not drawn. */
+const LARGEST = 20 * 1024 * 1024;
+
+/** By their names; what they are is for the browser, which draws them as pictures alone. */
+const PICTURES: Record<string, string> = {
+  png: "image/png",
+  jpg: "image/jpeg",
+  jpeg: "image/jpeg",
+  gif: "image/gif",
+  webp: "image/webp",
+  avif: "image/avif",
+  ico: "image/x-icon",
+  svg: "image/svg+xml",
+};
+
+function pictureType(path: string): string | null {
+  return PICTURES[path.split(".").pop()?.toLowerCase() ?? ""] ?? null;
+}
 
 interface Content {
   text: string | null;
+  picture: Blob | null;
   size: number;
 }
 
 async function read(id: string, path: string): Promise<Content> {
   const response = await client.readFile(id, path);
   const raw = await response.arrayBuffer();
-  if (raw.byteLength > LONGEST) return { text: null, size: raw.byteLength };
+  const type = pictureType(path);
+  const picture = type === null || raw.byteLength > LARGEST ? null : new Blob([raw], { type });
+  const size = raw.byteLength;
+  if (size > LONGEST) return { text: null, picture, size };
   try {
-    return { text: new TextDecoder("utf-8", { fatal: true }).decode(raw), size: raw.byteLength };
+    return { text: new TextDecoder("utf-8", { fatal: true }).decode(raw), picture, size };
   } catch {
-    return { text: null, size: raw.byteLength };
+    return { text: null, picture, size };
   }
 }
 
@@ -30,6 +52,8 @@ export function FileView({ path, version }: { path: string; version: number }) {
   const live = useLive();
   const [isChanged, setChanged] = useState(false);
   const [isSaving, setSaving] = useState(false);
+  /** Of a picture that is text, too: which of both. */
+  const [isDrawn, setDrawn] = useState(true);
   // What somebody writes here is not taken away by what the agent writes.
   const shownVersion = useRef(version);
   if (!isChanged) shownVersion.current = version;
@@ -64,6 +88,11 @@ export function FileView({ path, version }: { path: string; version: number }) {
           {isChanged ? " •" : ""}
         </span>
         {version !== shownVersion.current ? <span className="small muted">changed in the sandbox</span> : null}
+        {loaded.value?.picture && loaded.value.text !== null ? (
+          <button type="button" className="button small" aria-pressed={!isDrawn} onClick={() => setDrawn(!isDrawn)}>
+            {isDrawn ? "As text" : "As a picture"}
+          </button>
+        ) : null}
         <button type="button" className="button small" onClick={() => void download().catch(complain)}>
           Download
         </button>
@@ -72,7 +101,8 @@ export function FileView({ path, version }: { path: string; version: number }) {
         </button>
       </div>
       {loaded.error ? <Failed error={loaded.error} onAgain={loaded.again} /> : null}
-      {loaded.value === null ? null : loaded.value.text === null ? (
+      {loaded.value?.picture && isDrawn ? <Picture picture={loaded.value.picture} path={path} /> : null}
+      {loaded.value === null || (loaded.value.picture && isDrawn) ? null : loaded.value.text === null ? (
         <div className="empty">
           <p>{bytes(loaded.value.size)} that are not shown as text.</p>
         </div>
@@ -88,6 +118,30 @@ export function FileView({ path, version }: { path: string; version: number }) {
         />
       )}
     </div>
+  );
+}
+
+/** In an `img`, where nothing that is written in it runs. */
+function Picture({ picture, path }: { picture: Blob; path: string }) {
+  const [url, setUrl] = useState<string | null>(null);
+  const [size, setSize] = useState("");
+  useEffect(() => {
+    const made = URL.createObjectURL(picture);
+    setUrl(made);
+    return () => URL.revokeObjectURL(made);
+  }, [picture]);
+  if (url === null) return null;
+  return (
+    <figure className="file-picture">
+      <img
+        src={url}
+        alt={path}
+        onLoad={({ currentTarget: { naturalWidth, naturalHeight } }) => setSize(`${naturalWidth} × ${naturalHeight}`)}
+      />
+      <figcaption className="muted small">
+        {size} {bytes(picture.size)}
+      </figcaption>
+    </figure>
   );
 }
 

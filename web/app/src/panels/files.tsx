@@ -3,6 +3,7 @@ import { type DragEvent, useCallback, useState } from "react";
 import { client } from "../api";
 import { bytes } from "../format";
 import { useLive } from "../session/live";
+import { Icon } from "../ui/icon";
 import { complain, tell } from "../ui/toasts";
 import { useLoaded } from "../ui/use";
 import { Failed, WhenAwake } from "./asleep";
@@ -67,7 +68,7 @@ function Files() {
             aria-label="Look again"
             onClick={() => setVersion(version + 1)}
           >
-            ↻
+            <Icon name="reload" size={14} />
           </button>
         </div>
         <Folder path="" open={open} onOpen={setOpen} version={`${version}-${live.filesVersion}`} />
@@ -120,7 +121,10 @@ function Entry({ entry, path, open, onOpen, version }: FolderProps & { entry: v1
     return (
       <li>
         <button type="button" className="tree-item" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-          <span aria-hidden="true">{isOpen ? "▾" : "▸"}</span>
+          <span className="fold-mark" data-open={isOpen ? "" : undefined}>
+            <Icon name="fold" size={12} />
+          </span>
+          <Icon name="folder" size={14} />
           <span className="cut">{entry.name}</span>
         </button>
         {isOpen ? <Folder path={path} open={open} onOpen={onOpen} version={version} /> : null}
@@ -136,7 +140,8 @@ function Entry({ entry, path, open, onOpen, version }: FolderProps & { entry: v1
         disabled={entry.kind !== "file"}
         onClick={() => onOpen(path)}
       >
-        <span aria-hidden="true"> </span>
+        <span className="fold-mark" />
+        <Icon name="file" size={14} />
         <span className="cut grow">{entry.name}</span>
         <span className="muted small">{entry.kind === "file" ? bytes(entry.size) : entry.kind}</span>
       </button>

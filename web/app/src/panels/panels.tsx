@@ -1,5 +1,6 @@
 import { type ComponentType, type KeyboardEvent, lazy, Suspense } from "react";
 import { useLive } from "../session/live";
+import { isAllowed } from "../session/notes";
 
 export interface Panel {
   name: string;
@@ -37,7 +38,7 @@ export function Panels({ open, onChoose }: { open: Panel | null; onChoose: (name
     onChoose(next.name);
     document.getElementById(`tab-${next.name}`)?.focus();
   };
-  const blocked = live.blocked.length;
+  const blocked = live.blocked.filter((one) => !isAllowed(one, live.allowed)).length;
   return (
     <section className="panels" aria-label="Panels">
       <div className="tabs" role="tablist" aria-label="Panels" onKeyDown={onKey}>
@@ -53,7 +54,12 @@ export function Panels({ open, onChoose }: { open: Panel | null; onChoose: (name
             onClick={() => onChoose(panel.name)}
           >
             {panel.label}
-            {panel.name === "egress" && blocked > 0 ? <span className="count">{blocked}</span> : null}
+            {panel.name === "egress" && blocked > 0 ? (
+              <span className="count">
+                {blocked}
+                <span className="visually-hidden"> blocked</span>
+              </span>
+            ) : null}
           </button>
         ))}
       </div>

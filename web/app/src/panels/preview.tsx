@@ -51,7 +51,7 @@ function Preview() {
         <span className="grow" />
         <Share port={Number(target)} />
       </div>
-      <Framed key={target} target={target} title={`Port ${target}`} />
+      <Framed key={target} target={target} title={`localhost:${target}`} hasPath />
     </div>
   );
 }

@@ -1,10 +1,12 @@
 import type { v1 } from "@nacre/client";
 import { type ReactNode, useState } from "react";
 import { client } from "../api";
-import { ago, bytes, duration } from "../format";
+import { ago, bytes, clock, duration, plural } from "../format";
 import { Link, navigate } from "../router";
 import { useLive } from "../session/live";
+import { statusOf } from "../session/status";
 import { StatusBadge } from "../ui/badge";
+import { Icon } from "../ui/icon";
 import { complain, tell } from "../ui/toasts";
 import { useEvery, useLoaded, useNow } from "../ui/use";
 import { Failed } from "./asleep";
@@ -56,7 +58,7 @@ export default function SnapshotsPanel() {
       .createSnapshot(live.id, message.trim() === "" ? {} : { message: message.trim() })
       .then((receipt) => {
         setMessage("");
-        tell(`Kept as ${receipt.snapshot} in ${duration(receipt.took_ms)}`);
+        tell(`Kept in ${duration(receipt.took_ms)}`);
         loaded.again();
       })
       .catch(complain)
@@ -92,6 +94,26 @@ export default function SnapshotsPanel() {
   );
 }
 
+/** A newer server says it; else it is the newest that it has, as long as it has kept nothing itself. */
+function cameFrom(fork: v1.Session): string | null {
+  const told = (fork as { origin_snapshot_id?: unknown }).origin_snapshot_id;
+  return typeof told === "string" ? told : (fork.snapshot_id ?? null);
+}
+
+const KINDS: Record<string, string> = {
+  disk: "Snapshot",
+  base: "Base",
+  memory: "Snapshot with memory",
+  pause: "Pause",
+};
+
+/** What it is called: in the words of whoever took it, or by what it is and when. */
+export function nameOf(snapshot: v1.SnapshotInfo): string {
+  if (snapshot.message) return snapshot.message;
+  const kind = snapshot.recovered ? "Saved from a sandbox that died" : (KINDS[snapshot.kind] ?? snapshot.kind);
+  return `${kind}, ${clock(snapshot.created_at)}`;
+}
+
 interface KinProps {
   kin: Kin;
   here: string;
@@ -102,29 +124,38 @@ interface KinProps {
 function KinItem({ kin, here, now, onChange }: KinProps) {
   const { session } = kin;
   const isHere = session.id === here;
-  // A fork hangs on the snapshot that it came from, as long as it has kept nothing newer itself.
-  const loose = kin.forks.filter((fork) => !kin.snapshots.some((one) => one.id === fork.session.snapshot_id));
+  const loose = kin.forks.filter((fork) => !kin.snapshots.some((one) => one.id === cameFrom(fork.session)));
   return (
     <li>
-      <div className="kin-session" data-here={isHere ? "" : undefined}>
-        {isHere ? (
-          <strong className="cut">{session.title}</strong>
-        ) : (
-          <Link to={`/sessions/${session.id}/snapshots`} className="cut">
-            {session.title}
+      <div className="kin-item" data-here={isHere ? "" : undefined}>
+        <Icon name={session.parent_id ? "branch" : "command"} size={14} />
+        <span className="kin-words">
+          <span className="row">
+            {isHere ? (
+              <strong className="cut">{session.title}</strong>
+            ) : (
+              <Link to={`/sessions/${session.id}/snapshots`} className="cut">
+                {session.title}
+              </Link>
+            )}
+            <StatusBadge status={statusOf(session)} />
+          </span>
+          <span className="muted small">
+            {isHere ? "this session · " : ""}begun {ago(session.created_at, now)}
+          </span>
+        </span>
+        {isHere ? null : (
+          <Link className="button small" to={`/compare/${here}/${session.id}`}>
+            Compare
           </Link>
         )}
-        <StatusBadge status={session.client_status} />
-        <span className="grow" />
-        <span className="muted small">{ago(session.created_at, now)}</span>
-        {isHere ? null : <Link to={`/compare/${here}/${session.id}`}>Compare</Link>}
         <ForkButton session={session} snapshot={null} onDone={onChange} />
       </div>
       <ul className="kin">
         {kin.snapshots.map((snapshot) => (
           <SnapshotItem key={snapshot.id} snapshot={snapshot} session={session} now={now} onChange={onChange}>
             {kin.forks
-              .filter((fork) => fork.session.snapshot_id === snapshot.id)
+              .filter((fork) => cameFrom(fork.session) === snapshot.id)
               .map((fork) => (
                 <KinItem key={fork.session.id} kin={fork} here={here} now={now} onChange={onChange} />
               ))}
@@ -148,23 +179,29 @@ interface SnapshotProps {
 
 function SnapshotItem({ snapshot, session, now, onChange, children }: SnapshotProps) {
   const facts = [
-    snapshot.kind,
+    ago(snapshot.created_at, now),
     snapshot.bytes == null ? null : bytes(snapshot.bytes),
-    snapshot.files == null ? null : `${snapshot.files} files`,
-    snapshot.digest ? snapshot.digest.replace(/^.*:/, "").slice(0, 12) : null,
-    snapshot.recovered ? "of a sandbox that died" : null,
+    snapshot.files == null ? null : plural(snapshot.files, "file"),
+    snapshot.took_ms == null ? null : `in ${duration(snapshot.took_ms)}`,
   ].filter((fact) => fact !== null);
   return (
     <li>
-      <div className="kin-snapshot">
-        <span className="cut mono" title={snapshot.id}>
-          {snapshot.message || snapshot.id.split(":").pop()}
+      <div className="kin-item kin-snapshot">
+        <Icon name="keep" size={14} />
+        <span className="kin-words">
+          <span className="cut" title={snapshot.id}>
+            {nameOf(snapshot)}
+          </span>
+          <span className="muted small cut">
+            {facts.join(" · ")}
+            {snapshot.digest ? (
+              <>
+                {" · "}
+                <code title={snapshot.digest}>{snapshot.digest.replace(/^.*:/, "").slice(0, 8)}</code>
+              </>
+            ) : null}
+          </span>
         </span>
-        <span className="muted small cut" title={snapshot.digest ?? undefined}>
-          {facts.join(" · ")}
-        </span>
-        <span className="grow" />
-        <span className="muted small">{ago(snapshot.created_at, now)}</span>
         <ForkButton session={session} snapshot={snapshot.id} onDone={onChange} />
       </div>
       <ul className="kin">{children}</ul>

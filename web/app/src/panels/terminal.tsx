@@ -2,8 +2,10 @@ import { useEffect, useRef, useState } from "react";
 import { caller, client } from "../api";
 import { useLive } from "../session/live";
 import { useStore } from "../store";
+import { Icon } from "../ui/icon";
 import { WhenAwake } from "./asleep";
 import type { Screen, ScreenState } from "./screen";
+import { newTerminal, openTab, showTabs, shutTab, tabs } from "./terminal-tabs";
 
 export default function TerminalPanel() {
   const who = useStore(caller);
@@ -21,45 +23,38 @@ export default function TerminalPanel() {
   );
 }
 
-/** Terminals live in the sandbox: a tab that is opened again finds what was left there. */
 function Terminals() {
   const live = useLive();
-  const key = `nacre-terminals-${live.id}`;
-  const [names, setNames] = useState<string[]>(() => kept(key));
-  const [open, setOpen] = useState(names[0] ?? "main");
-  const change = (next: string[]) => {
-    setNames(next);
-    sessionStorage.setItem(key, JSON.stringify(next));
-  };
-  const add = () => {
-    const free = Array.from({ length: 16 }, (_, at) => `${at + 2}`).find((name) => !names.includes(name));
-    if (free === undefined) return;
-    change([...names, free]);
-    setOpen(free);
-  };
-  const shut = (name: string) => {
-    const next = names.filter((other) => other !== name);
-    change(next.length === 0 ? ["main"] : next);
-    if (open === name) setOpen(next[0] ?? "main");
-  };
+  useEffect(() => showTabs(live.id), [live.id]);
+  const { session, names, open } = useStore(tabs);
+  if (session !== live.id) return null;
   return (
     <div className="terminal-panel">
       <div className="row sub-tabs">
         {names.map((name) => (
           <span key={name} className="sub-tab" data-open={name === open ? "" : undefined}>
-            <button type="button" aria-pressed={name === open} onClick={() => setOpen(name)}>
-              {name === "main" ? "main" : `shell ${name}`}
+            <button type="button" aria-pressed={name === open} onClick={() => openTab(name)}>
+              {/^\d+$/.test(name) ? `shell ${name}` : name}
             </button>
             {names.length > 1 ? (
-              <button type="button" aria-label={`Close tab ${name}`} onClick={() => shut(name)}>
-                ×
+              <button type="button" aria-label={`End ${name}`} title="Ends its shell" onClick={() => shutTab(name)}>
+                <Icon name="close" size={11} />
               </button>
             ) : null}
           </span>
         ))}
-        <button type="button" className="button quiet small icon" aria-label="New terminal" onClick={add}>
-          +
+        <button
+          type="button"
+          className="button quiet small icon"
+          aria-label="New terminal"
+          onClick={() => newTerminal(live.id)}
+        >
+          <Icon name="plus" size={14} />
         </button>
+        <span className="grow" />
+        <span className="muted tiny hint">
+          <kbd>Ctrl</kbd> <kbd>Shift</kbd> <kbd>X</kbd> leaves it
+        </span>
       </div>
       <Shell key={open} name={open} />
     </div>
@@ -111,14 +106,4 @@ function Shell({ name }: { name: string }) {
       <div className="screen" ref={place} data-state={state.state} />
     </>
   );
-}
-
-function kept(key: string): string[] {
-  try {
-    const value: unknown = JSON.parse(sessionStorage.getItem(key) ?? "");
-    if (Array.isArray(value) && value.length > 0 && value.every((name) => typeof name === "string")) return value;
-  } catch {
-    // Then it begins anew.
-  }
-  return ["main"];
 }

@@ -2,6 +2,7 @@ import type { Answer, Permission, Question, QuestionItem } from "@nacre/client";
 import { useState } from "react";
 import { client } from "../api";
 import { complain } from "../ui/toasts";
+import { ActionCard } from "./action-card";
 import { type EnvRequest, useLive } from "./live";
 
 /** Whatever waits for a person, answered where it is asked. */
@@ -16,6 +17,9 @@ export function Asked() {
           <PermissionCard key={asked.id} permission={asked} />
         ),
       )}
+      {live.actions.map((action) => (
+        <ActionCard key={action.id} action={action} />
+      ))}
       {live.env.map((request) => (
         <EnvCard key={request.id} request={request} />
       ))}

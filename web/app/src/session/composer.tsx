@@ -3,6 +3,7 @@ import { type ClipboardEvent, type DragEvent, type KeyboardEvent, useEffect, use
 import { caller, client } from "../api";
 import { bytes } from "../format";
 import { useStore } from "../store";
+import { Icon } from "../ui/icon";
 import { complain } from "../ui/toasts";
 import { useLoaded } from "../ui/use";
 import { useLive } from "./live";
@@ -21,8 +22,15 @@ let attachedCount = 0;
 
 export function Composer() {
   const who = useStore(caller);
+  const live = useLive();
   if (who?.role === "viewer") {
     return <p className="composer only-look">You may look here. Owners and members of the organisation write.</p>;
+  }
+  if (live.status === "stopped") {
+    return <p className="composer only-look">It has ended for good, and hears nobody. A fork goes on from here.</p>;
+  }
+  if (live.status === "degraded") {
+    return <p className="composer only-look">Go on with what was kept first; then it hears you again.</p>;
   }
   return <Writing />;
 }
@@ -133,7 +141,7 @@ function Writing() {
         className="composer-text"
         rows={1}
         aria-label="Message to the agent"
-        placeholder={isBusy ? "Queue what comes next…" : "Ask for something…"}
+        placeholder={placeholderFor(live.status, isBusy)}
         value={text}
         onChange={(event) => setText(event.target.value)}
         onKeyDown={onKey}
@@ -179,6 +187,12 @@ function Writing() {
   );
 }
 
+function placeholderFor(status: string, isBusy: boolean): string {
+  if (status === "suspended") return "What you send waits until it may go on…";
+  if (status === "paused") return "Ask for something: it wakes for that…";
+  return isBusy ? "Queue what comes next…" : "Ask for something…";
+}
+
 function Files({ files, onRemove }: { files: Attached[]; onRemove: (key: number) => void }) {
   if (files.length === 0) return null;
   return (
@@ -193,7 +207,7 @@ function Files({ files, onRemove }: { files: Attached[]; onRemove: (key: number)
             aria-label={`Remove ${file.name}`}
             onClick={() => onRemove(file.key)}
           >
-            ×
+            <Icon name="close" size={12} />
           </button>
         </li>
       ))}

@@ -1,14 +1,18 @@
+import type { v1 } from "@nacre/client";
 import { useState } from "react";
-import { client } from "../api";
+import { caller, client } from "../api";
 import { money, repoName, tokens } from "../format";
 import { PANELS } from "../panels/panels";
-import { Link, navigate } from "../router";
+import { Link } from "../router";
 import { costOf } from "../sessions/cost";
+import { useStore } from "../store";
 import { StatusBadge } from "../ui/badge";
-import { complain, tell, unlessUndone } from "../ui/toasts";
+import { Icon } from "../ui/icon";
+import { complain } from "../ui/toasts";
 import { useMenu } from "../ui/use";
+import { archive, fork, pause, remove, resume, stop, takeSnapshot } from "./deeds";
 import { useLive } from "./live";
-import { isAsleep, isLive } from "./status";
+import { can } from "./status";
 
 interface Props {
   title: string;
@@ -19,6 +23,7 @@ interface Props {
 export function Header({ title, panel, onPanel }: Props) {
   const live = useLive();
   const { record, transcript } = live;
+  const isViewer = useStore(caller)?.role === "viewer";
   const usage = transcript.usage();
   // The server counts also what no message tells of: titles, attempts that failed.
   const cost = costOf(record) ?? usage.cost_micros;
@@ -47,8 +52,8 @@ export function Header({ title, panel, onPanel }: Props) {
       </span>
       <span className="grow" />
       <Presence />
-      <Sleep />
-      <Menu title={title} />
+      {isViewer ? null : <Sleep />}
+      {isViewer ? null : <Menu />}
       <select
         className="panel-choice"
         aria-label="Panel"
@@ -68,6 +73,7 @@ export function Header({ title, panel, onPanel }: Props) {
         aria-expanded={panel !== null}
         onClick={() => onPanel(panel === null ? "terminal" : null)}
       >
+        <Icon name="sidebar" size={14} />
         {panel === null ? "Show panels" : "Hide panels"}
       </button>
     </header>
@@ -86,7 +92,13 @@ function Title({ title }: { title: string }) {
   if (draft === null) {
     return (
       <h1 className="cut">
-        <button type="button" className="title-button" title="Rename" onClick={() => setDraft(title)}>
+        <button
+          type="button"
+          id="session-title"
+          className="title-button"
+          title="Rename"
+          onClick={() => setDraft(title)}
+        >
           {title}
         </button>
       </h1>
@@ -137,81 +149,72 @@ function initials(name: string): string {
     .toUpperCase();
 }
 
+/** The one thing that is done most to a session as it is now. */
 function Sleep() {
   const live = useLive();
   const [isBusy, setBusy] = useState(false);
-  const act = (work: Promise<Parameters<typeof live.took>[0]>) => {
+  const named = { id: live.id, title: live.title };
+  const act = (work: Promise<void>) => {
     setBusy(true);
-    work
-      .then((record) => live.took(record))
-      .catch(complain)
-      .finally(() => setBusy(false));
+    void work.finally(() => setBusy(false));
   };
-  if (isAsleep(live.status)) {
+  const took = (record: v1.SessionWithReceipt) => live.took(record);
+  if (live.status === "paused" || live.status === "unstarted") {
+    const isFirst = live.status === "unstarted";
     return (
-      <button
-        type="button"
-        className="button primary small"
-        disabled={isBusy}
-        onClick={() => act(client.resume(live.id))}
-      >
-        {isBusy ? "Resuming…" : "Resume"}
+      <button type="button" className="button primary small" disabled={isBusy} onClick={() => act(resume(named, took))}>
+        <Icon name="play" size={14} />
+        {isFirst ? (isBusy ? "Starting…" : "Start") : isBusy ? "Resuming…" : "Resume"}
       </button>
     );
   }
+  if (live.status === "stopped") {
+    return (
+      <button type="button" className="button primary small" disabled={isBusy} onClick={() => act(fork(named))}>
+        <Icon name="branch" size={14} />
+        {isBusy ? "Forking…" : "Fork"}
+      </button>
+    );
+  }
+  if (!can("pause", live.status)) return null;
   return (
-    <button
-      type="button"
-      className="button small"
-      disabled={isBusy || !isLive(live.status)}
-      onClick={() => act(client.pause(live.id))}
-    >
+    <button type="button" className="button small" disabled={isBusy} onClick={() => act(pause(named, took))}>
+      <Icon name="pause" size={14} />
       {isBusy ? "Pausing…" : "Pause"}
     </button>
   );
 }
 
-function Menu({ title }: { title: string }) {
+function Menu() {
   const live = useLive();
   const menu = useMenu();
-  const snapshot = () =>
-    client.createSnapshot(live.id).then((receipt) => tell(`Snapshot ${receipt.snapshot} taken`), complain);
-  const fork = () =>
-    client.fork(live.id, { title: `${title} (fork)` }).then((made) => navigate(`/sessions/${made.id}`), complain);
-  const stop = () => client.stop(live.id).then((record) => live.took(record), complain);
-  const archive = () =>
-    client.changeSession(live.id, { archived: true }).then(() => {
-      navigate("/");
-      tell(`Archived “${title}”`, {
-        label: "Undo",
-        act: () => void client.changeSession(live.id, { archived: false }).catch(complain),
-      });
-    }, complain);
-  const remove = () => {
-    navigate("/");
-    unlessUndone(
-      `Deleting “${title}”`,
-      () => void client.deleteSession(live.id).catch(complain),
-      () => navigate(`/sessions/${live.id}`),
-    );
-  };
+  const { status } = live;
+  const named = { id: live.id, title: live.title };
   return (
     <details className="menu" ref={menu}>
-      <summary className="button small">More</summary>
+      <summary className="button small icon" aria-label="More">
+        <Icon name="more" />
+      </summary>
       <div className="menu-list">
-        <button type="button" onClick={snapshot}>
-          Take a snapshot
-        </button>
-        <button type="button" onClick={fork}>
-          Fork as it is now
-        </button>
-        <button type="button" onClick={stop}>
-          Stop, keep its files
-        </button>
-        <button type="button" onClick={archive}>
+        {can("snapshot", status) ? (
+          <button type="button" onClick={() => takeSnapshot(named)}>
+            Take a snapshot
+          </button>
+        ) : null}
+        {can("fork", status) ? (
+          <button type="button" onClick={() => fork(named)}>
+            Fork as it is now
+          </button>
+        ) : null}
+        {can("stop", status) ? (
+          <button type="button" onClick={() => stop(named, (record) => live.took(record))}>
+            Stop for good…
+          </button>
+        ) : null}
+        <button type="button" onClick={() => archive(named)}>
           Archive
         </button>
-        <button type="button" className="danger" onClick={remove}>
+        <button type="button" className="danger" onClick={() => remove(named)}>
           Delete…
         </button>
       </div>

@@ -1,4 +1,5 @@
 import { type ReactNode, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { Icon } from "../ui/icon";
 import type { Row } from "./rows";
 import { offsets, rowAt, windowOf } from "./window";
 
@@ -16,7 +17,7 @@ interface Props {
 
 function guess(row: Row | undefined): number {
   if (row?.kind === "user") return 80;
-  if (row?.kind === "end" || row?.kind === "switch") return 34;
+  if (row?.kind === "end" || row?.kind === "note") return 34;
   return row?.kind === "part" && row.content.kind === "text" ? 72 : 38;
 }
 
@@ -114,10 +115,14 @@ export function RowList({ rows, draw, onTop, children }: Props) {
         <div style={{ height: below }} />
         {children}
       </div>
+      {/* Beside what is read, and never over it. */}
       {hasEnd ? null : (
-        <button type="button" className="button small to-end" onClick={toEnd}>
-          ↓ Newest
-        </button>
+        <div className="to-end">
+          <button type="button" className="button small" onClick={toEnd}>
+            <Icon name="down" size={13} />
+            Newest
+          </button>
+        </div>
       )}
     </div>
   );

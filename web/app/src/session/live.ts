@@ -3,17 +3,19 @@
 import type { ClientError, Command, Frame, Init, Phase, Session, Transcript, v1 } from "@nacre/client";
 import { createContext, useContext, useEffect, useState, useSyncExternalStore } from "react";
 import { client } from "../api";
-import type { ModelSwitch } from "./rows";
-import { isAsleep, withPhase } from "./status";
+import { type Note, sameHost, together } from "./notes";
+import { Older } from "./older";
+import { isAsleep, type Kept, keptOf, withPhase } from "./status";
 
 /** Of each kind of thing that is kept for the panels. */
 const MOST = 5000;
 
 const MOST_WAITING = 20;
+const MOST_BLOCKED = 500;
 
 export interface Heard {
   frame: Frame;
-  /** When the page heard it; null if it was over by then. */
+  /** When it was logged; null where an older server does not say. */
   at: number | null;
 }
 
@@ -32,13 +34,20 @@ export class Live {
   record: v1.Session | null = null;
   receipt: v1.Receipt | null = null;
   phases: Phase[] = [];
+  /** The last start was heard from its beginning: no record knows more of it. */
+  hasHeardStart = false;
   /** How it slept last: from memory it goes on, from disk it starts anew. */
-  sleptAs: string | null = null;
-  switches: ModelSwitch[] = [];
+  keptAs: Kept | null = null;
+  /** Between messages. */
+  notes: Note[] = [];
   /** The newest first, each host and port once. */
   blocked: v1.EgressBlocked[] = [];
+  /** Rules that let something through: `host` or `host:port`. */
+  allowed: string[] = [];
   env: EnvRequest[] = [];
-  /** What waits, as it was last said: no frame tells of an edit. */
+  /** What the agent asked to have done outside, and waits for a person. */
+  actions: v1.Action[] = [];
+  /** What waits, as it was last said. */
   said = new Map<string, string>();
   /** What was sent from here and not heard of yet: without a line it waits for one. */
   unsent = new Map<string, string>();
@@ -49,8 +58,8 @@ export class Live {
   filesVersion = 0;
   servicesVersion = 0;
   readonly session: Session;
-  #loadingOlder = false;
-  hasAll = false;
+  #older: Older | null = null;
+  #isLoadingOlder = false;
   #listeners = new Set<() => void>();
   #answers = new Set<(frame: Frame) => boolean>();
   #isDue = false;
@@ -66,6 +75,7 @@ export class Live {
           case "online":
             this.line = "online";
             void this.refresh();
+            void this.learnEgress();
             break;
           case "offline":
             this.line = "offline";
@@ -89,7 +99,13 @@ export class Live {
   }
 
   get status(): string {
-    return this.transcript.status?.status ?? this.record?.client_status ?? "creating";
+    const told = this.transcript.status?.status ?? this.record?.client_status ?? "creating";
+    const isNew = told === "creating" && this.record?.generation === 0 && this.phases.length === 0;
+    return isNew ? "unstarted" : told;
+  }
+
+  get title(): string {
+    return this.transcript.title ?? this.record?.title ?? "Session";
   }
 
   close(): void {
@@ -107,7 +123,7 @@ export class Live {
   /** The record, which knows what no frame tells. */
   async refresh(): Promise<void> {
     try {
-      this.record = await client.session(this.id);
+      this.#know(await client.session(this.id));
       this.#changed();
     } catch {
       // The line tells what is wrong.
@@ -115,9 +131,28 @@ export class Live {
   }
 
   took(record: v1.SessionWithReceipt): void {
-    this.record = record;
-    this.receipt = record.receipt ?? this.receipt;
+    this.receipt = record.receipt ?? null;
+    this.#know(record);
     this.#changed();
+  }
+
+  #know(record: v1.Session): void {
+    this.record = record;
+    if (isAsleep(record.client_status)) this.keptAs = keptOf(record);
+  }
+
+  /** What it was refused before the page was opened, and what was let through. */
+  async learnEgress(): Promise<void> {
+    try {
+      const { blocked, allow, once } = await client.egress(this.id);
+      this.allowed = [...allow, ...once.map((pass) => pass.rule)];
+      const unheard = blocked.filter((one) => !this.blocked.some((known) => sameHost(known, one)));
+      for (const one of unheard) this.#addNote({ kind: "blocked", ...named(one, null), blocked: one });
+      this.blocked = together(this.blocked, unheard);
+      this.#changed();
+    } catch {
+      // An older server does not tell; of all else the line does.
+    }
   }
 
   /** Asks the agent; now, or when there is a line again. */
@@ -156,27 +191,19 @@ export class Live {
     });
   }
 
-  /** Messages from before the first that is held. The server tells them from the beginning on. */
+  /** Messages from before the first that is held: some of them, for who scrolls up. */
   async loadOlder(): Promise<void> {
     const first = this.transcript.messages[0];
-    if (this.#loadingOlder || this.hasAll || first === undefined) return;
-    this.#loadingOlder = true;
+    if (this.#isLoadingOlder || first === undefined) return;
+    this.#older ??= new Older(first.position, (after) => client.messages(this.id, { limit: 100, cursor: `${after}` }));
+    if (this.#older.isDone) return;
+    this.#isLoadingOlder = true;
     try {
-      const older: v1.Message[] = [];
-      let cursor: string | undefined;
-      for (;;) {
-        const page = await client.messages(this.id, { limit: 100, ...(cursor === undefined ? {} : { cursor }) });
-        older.push(...page.items.filter((message) => message.position < first.position));
-        const last = page.items.at(-1);
-        cursor = page.next_cursor ?? undefined;
-        if (cursor === undefined || (last !== undefined && last.position >= first.position)) break;
-      }
-      this.transcript.addOlder(older);
-      this.hasAll = true;
+      this.transcript.addOlder(await this.#older.next());
     } catch {
       // Whoever scrolls up again asks again.
     } finally {
-      this.#loadingOlder = false;
+      this.#isLoadingOlder = false;
       this.#changed();
     }
   }
@@ -193,7 +220,7 @@ export class Live {
     source.onmessage = (event: MessageEvent<string>) => {
       const frame = JSON.parse(event.data) as Frame;
       const seq = seqOf(frame);
-      if (seq !== null && seq <= until && !known.has(seq)) past.push({ frame, at: null });
+      if (seq !== null && seq <= until && !known.has(seq)) past.push({ frame, at: timeOf(frame) });
       if (seq === null || seq >= until) {
         source.close();
         this.heard = [...past, ...this.heard].slice(-MOST);
@@ -213,18 +240,32 @@ export class Live {
     this.#changed();
   }
 
+  /** Somebody decided, here or elsewhere. */
+  actionDecided(id: string, status: v1.ActionStatus, message: string | null, seq: number | null, at: number): void {
+    const action = this.actions.find((one) => one.id === id);
+    this.actions = this.actions.filter((one) => one.id !== id);
+    if (action !== undefined) {
+      const what = `${action.integration} ${action.action}`;
+      this.#addNote({ kind: "decided", key: `action-${id}`, seq, at, what, status, message });
+    }
+    this.#changed();
+  }
+
   #hear(frame: Frame): void {
     for (const answer of this.#answers) if (answer(frame)) return;
     if (isInit(frame)) {
-      this.hasAll = this.transcript.messages.length < 100;
-      this.record = this.transcript.session;
+      this.#older = null;
+      // It has no phases; what is known of them stays until the record is asked for.
+      this.#know({ ...frame.session, phases: this.record?.phases ?? frame.session.phases ?? [] });
+      this.actions = frame.actions ?? [];
+      this.env = (frame.env_requests ?? []).map(({ id, keys }) => ({ id: String(id), keys: keysIn(keys) }));
       for (const message of frame.messages) this.unsent.delete(message.prompt_id ?? "");
-      if (isAsleep(frame.session.client_status)) this.sleptAs = frame.session.client_status;
+      for (const prompt of frame.prompts ?? []) this.said.set(prompt.id, prompt.content);
       void this.#learnPrompts();
       return;
     }
     const seq = seqOf(frame);
-    if (seq !== null) this.heard = [...this.heard.slice(-MOST + 1), { frame, at: Date.now() }];
+    if (seq !== null) this.heard = [...this.heard.slice(-MOST + 1), { frame, at: timeOf(frame) ?? Date.now() }];
     this.#note(frame as { type: string } & Record<string, unknown>, seq ?? 0);
   }
 
@@ -237,11 +278,11 @@ export class Live {
       .slice(-MOST_WAITING);
     for (const message of open) {
       const id = message.prompt_id;
-      if (id === null) continue;
+      if (id === null || prompts.some((one) => one.id === id)) continue;
       try {
         const { content, status, reason } = await client.prompt(this.id, id);
         this.said.set(id, content);
-        if (!prompts.some((one) => one.id === id)) prompts.push({ id, status, reason: reason ?? null });
+        prompts.push({ id, status, reason: reason ?? null });
       } catch {
         // Then it is shown as it was said.
       }
@@ -260,8 +301,11 @@ export class Live {
       case "status": {
         const phase = frame["phase"] as Phase | null | undefined;
         const status = frame["status"];
-        if (typeof status === "string" && isAsleep(status)) this.sleptAs = status;
-        if (phase?.name === "sandbox") this.phases = [];
+        const isBegun = this.phases.some((one) => one.name === "sandbox" && one.state === "started");
+        if (phase?.name === "sandbox" && !isBegun) {
+          this.phases = [];
+          this.hasHeardStart = true;
+        }
         if (phase) this.phases = withPhase(this.phases, phase);
         if (!phase || status !== this.record?.client_status) void this.refresh();
         break;
@@ -278,23 +322,50 @@ export class Live {
       case "ports":
         this.servicesVersion += 1;
         break;
-      case "model_switched":
-        this.switches = [...this.switches, { seq, ...frame } as unknown as ModelSwitch];
+      case "prompt":
+        if (typeof frame["content"] === "string") this.said.set(String(frame["id"]), frame["content"]);
         break;
+      case "model_switched": {
+        const { from, to, reason } = frame as unknown as { from: string; to: string; reason: string };
+        this.#addNote({ kind: "switch", key: `switch-${seq}`, seq, at: Date.now(), from, to, reason });
+        break;
+      }
       case "env_request":
         this.env = [...this.env, { id: String(frame["id"]), keys: keysIn(frame["keys"]) }];
         break;
+      case "env_answered":
+        this.env = this.env.filter((one) => one.id !== frame["id"]);
+        break;
+      case "action_approval_request": {
+        const action = frame as unknown as v1.Action;
+        this.actions = [...this.actions.filter((one) => one.id !== action.id), action];
+        break;
+      }
+      case "action_approval_result": {
+        const message = typeof frame["message"] === "string" ? frame["message"] : null;
+        const status = frame["status"] as v1.ActionStatus;
+        this.actionDecided(String(frame["id"]), status, message, seq, Date.now());
+        break;
+      }
       case "egress_blocked":
-        this.#noteBlocked(frame as unknown as v1.EgressBlocked);
+        this.#noteBlocked(frame as unknown as v1.EgressBlocked, seq);
+        break;
+      case "egress_allowed":
+        this.allowed = [...this.allowed, String(frame["rule"])];
         break;
       default:
     }
   }
 
-  #noteBlocked(blocked: v1.EgressBlocked): void {
+  #noteBlocked(blocked: v1.EgressBlocked, seq: number): void {
     if (typeof blocked.host !== "string" || typeof blocked.port !== "number") return;
-    const others = this.blocked.filter((one) => one.host !== blocked.host || one.port !== blocked.port);
-    this.blocked = [blocked, ...others].slice(0, 500);
+    const isNew = !this.blocked.some((one) => sameHost(one, blocked));
+    this.blocked = together([blocked], this.blocked).slice(0, MOST_BLOCKED);
+    if (isNew) this.#addNote({ kind: "blocked", ...named(blocked, seq), blocked });
+  }
+
+  #addNote(note: Note): void {
+    this.notes = [...this.notes.filter((one) => one.key !== note.key), note];
   }
 
   /** However many frames come, the page is drawn once for each frame of the screen. */
@@ -318,6 +389,15 @@ function isInit(frame: Frame): frame is Init {
 function seqOf(frame: Frame): number | null {
   const seq = (frame as { seq?: unknown }).seq;
   return frame.type !== "init" && typeof seq === "number" ? seq : null;
+}
+
+function timeOf(frame: Frame): number | null {
+  const at = Date.parse(String((frame as { at?: unknown }).at));
+  return Number.isNaN(at) ? null : at;
+}
+
+function named(blocked: v1.EgressBlocked, seq: number | null): { key: string; seq: number | null; at: number } {
+  return { key: `blocked-${blocked.host}:${blocked.port}`, seq, at: Date.parse(blocked.at) };
 }
 
 function keysIn(keys: unknown): EnvRequest["keys"] {

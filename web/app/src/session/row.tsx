@@ -1,10 +1,13 @@
-import type { Content } from "@nacre/client";
+import { type Content, newPromptId } from "@nacre/client";
 import { memo, useState } from "react";
 import { client } from "../api";
-import { money, tokens } from "../format";
+import { bytes, money, tokens } from "../format";
+import { Link } from "../router";
 import { Markdown } from "../text/markdown";
+import { Icon } from "../ui/icon";
 import { complain } from "../ui/toasts";
 import { useLive } from "./live";
+import { NoteRow } from "./note-row";
 import type { Row } from "./rows";
 import { ToolRow } from "./tool-row";
 
@@ -25,12 +28,8 @@ function drawn(row: Row) {
       return <UserRow row={row} />;
     case "system":
       return <p className="system-row">{textOf(row.content)}</p>;
-    case "switch":
-      return (
-        <p className="system-row">
-          Model changed from <code>{row.change.from}</code> to <code>{row.change.to}</code>: {row.change.reason}
-        </p>
-      );
+    case "note":
+      return <NoteRow note={row.note} />;
     case "end":
       return <EndRow row={row} />;
     case "part":
@@ -73,9 +72,25 @@ const PartRow = memo(function PartRow({ content, isOpen }: { content: Content; i
         </blockquote>
       );
     default:
-      return null;
+      return isFile(content) ? <FileChip content={content} /> : null;
   }
 });
+
+function isFile(content: Content): boolean {
+  return content.kind === "file" || content["type"] === "file";
+}
+
+/** What somebody sent along: its name and size; its bytes are in the sandbox. */
+function FileChip({ content }: { content: Content }) {
+  const size = content["size"];
+  return (
+    <span className="file-chip">
+      <Icon name="file" size={14} />
+      {String(content["name"] ?? "file")}
+      {typeof size === "number" ? <span className="muted">{bytes(size)}</span> : null}
+    </span>
+  );
+}
 
 /** Pictures are drawn from what is here; none is fetched from anywhere. */
 function Picture({ content }: { content: Content }) {
@@ -98,8 +113,10 @@ function UserRow({ row }: { row: Row & { kind: "user" } }) {
     .map(textOf)
     .join("\n");
   const text = (row.prompt === null ? undefined : live.said.get(row.prompt)) ?? first;
-  const attached = (row.prompt === null ? undefined : live.attached.get(row.prompt)) ?? [];
   const files = row.parts.filter((part) => part.kind !== "text");
+  // An older server does not tell of files; what was sent from here is known here.
+  const sent = (row.prompt === null ? undefined : live.attached.get(row.prompt)) ?? [];
+  const attached = files.some(isFile) ? [] : sent;
   const [isEdited, setEdited] = useState(false);
 
   return (
@@ -120,10 +137,16 @@ function UserRow({ row }: { row: Row & { kind: "user" } }) {
       ) : (
         <div className="said-text">{text}</div>
       )}
-      {attached.length > 0 ? <p className="said-files">{attached.join(" · ")}</p> : null}
-      {files.map((file, at) => (
-        <PartRow key={at} content={file} isOpen={false} />
-      ))}
+      {attached.length > 0 || files.length > 0 ? (
+        <div className="said-files">
+          {attached.map((name) => (
+            <FileChip key={name} content={{ kind: "file", name }} />
+          ))}
+          {files.map((file, at) => (
+            <PartRow key={at} content={file} isOpen={false} />
+          ))}
+        </div>
+      ) : null}
     </div>
   );
 }
@@ -183,17 +206,39 @@ function EditQueued({ id, text, onDone }: { id: string; text: string; onDone: ()
   );
 }
 
+/** What a model's provider says is told as it is, with what helps against the usual reasons. */
+function TurnFailed({ error, prompt }: { error: string; prompt: string | null }) {
+  const live = useLive();
+  const asked = live.transcript.messages.find((message) => message.role === "user" && message.prompt_id === prompt);
+  const isOfKey = /\b(401|403)\b|api.?key|unauthori[sz]ed|authentication/i.test(error);
+  return (
+    <div className="turn-error" role="alert">
+      <p>{error}</p>
+      <div className="row wrap">
+        {asked === undefined ? null : (
+          <button
+            type="button"
+            className="button small"
+            onClick={() => live.prompt({ id: newPromptId(), content: asked.text, mode: "followup" })}
+          >
+            Ask again
+          </button>
+        )}
+        {isOfKey ? <Link to="/settings/models">Look at the model keys</Link> : null}
+        <span className="small">
+          More: <code>nacre session why {live.id}</code>
+        </span>
+      </div>
+    </div>
+  );
+}
+
 function EndRow({ row }: { row: Row & { kind: "end" } }) {
   const usage = row.message.usage as Partial<Record<string, number>> | null;
   const said = (usage?.["input_tokens"] ?? 0) + (usage?.["cache_read_tokens"] ?? 0);
   const cost = usage?.["cost_micros"];
-  if (row.reason === "error") {
-    return (
-      <p className="turn-error" role="alert">
-        {row.error ?? "The turn failed."}
-      </p>
-    );
-  }
+  if (row.reason === "error")
+    return <TurnFailed error={row.error ?? "The turn failed."} prompt={row.message.prompt_id} />;
   return (
     <p className="turn-end">
       {row.reason === "canceled" ? <span>Cancelled</span> : null}

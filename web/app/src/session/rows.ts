@@ -1,20 +1,14 @@
 // A transcript as rows: one for each part, so that a long answer is as light as many short ones.
 
 import type { Content, HeldMessage, HeldPart, Transcript } from "@nacre/client";
-
-export interface ModelSwitch {
-  seq: number;
-  from: string;
-  to: string;
-  reason: string;
-}
+import { type Note, placed } from "./notes";
 
 export type Row = { key: string; isReverted: boolean } & (
   | { kind: "user"; message: HeldMessage; parts: readonly Content[]; prompt: string | null }
   | { kind: "system"; message: HeldMessage; content: Content }
   | { kind: "part"; message: HeldMessage; content: Content; isOpen: boolean }
   | { kind: "end"; message: HeldMessage; reason: string | null; error: string | null }
-  | { kind: "switch"; change: ModelSwitch }
+  | { kind: "note"; note: Note }
 );
 
 /** Answers after what they answer: a prompt that waits is opened before the answer that is under way. */
@@ -67,21 +61,33 @@ export function inOrder(parts: readonly HeldPart[]): readonly HeldPart[] {
 
 const held = new WeakMap<HeldMessage, { parts: readonly HeldPart[]; reverted: boolean; rows: Row[] }>();
 
-export function rowsOf(transcript: Transcript, switches: readonly ModelSwitch[] = []): Row[] {
-  const rows: Row[] = [];
-  let next = 0;
-  for (const message of inTurns(transcript.messages)) {
-    for (; next < switches.length && (switches[next]?.seq ?? 0) < message.position; next += 1) {
-      push(rows, switches[next]);
-    }
-    rows.push(...rowsOfMessage(message));
-  }
-  for (; next < switches.length; next += 1) push(rows, switches[next]);
-  return rows;
-}
+const FORKED: Note = { kind: "forked", key: "forked", seq: null, at: 0 };
 
-function push(rows: Row[], change: ModelSwitch | undefined): void {
-  if (change) rows.push({ key: `switch-${change.seq}`, isReverted: false, kind: "switch", change });
+export function rowsOf(transcript: Transcript, notes: readonly Note[] = []): Row[] {
+  const rows: Row[] = [];
+  const between = placed(notes, transcript.messages);
+  let next = 0;
+  const tellUntil = (position: number) => {
+    for (; next < between.length && (between[next]?.position ?? 0) < position; next += 1) {
+      const note = between[next]?.note;
+      if (note) rows.push({ key: note.key, isReverted: false, kind: "note", note });
+    }
+  };
+  let isInherited = false;
+  const tellOfFork = () => {
+    if (!isInherited) return;
+    isInherited = false;
+    rows.push({ key: "forked", isReverted: false, kind: "note", note: FORKED });
+  };
+  for (const message of inTurns(transcript.messages)) {
+    if (!message.inherited) tellOfFork();
+    isInherited = message.inherited;
+    tellUntil(message.position);
+    for (const row of rowsOfMessage(message)) rows.push(row);
+  }
+  tellOfFork();
+  tellUntil(Number.POSITIVE_INFINITY);
+  return rows;
 }
 
 function rowsOfMessage(message: HeldMessage): Row[] {

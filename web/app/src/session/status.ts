@@ -1,32 +1,53 @@
-// What a session's status means, in words that tell the truth.
+// What a session's status means, in words that tell the truth, and what can be done about it.
 
 import type { Phase, Standing, v1 } from "@nacre/client";
-import { duration } from "../format";
+import { ago, duration } from "../format";
 
 export type Tone = "good" | "warn" | "bad" | "info" | "plain";
 
-const SHOWN: Record<v1.ClientStatus, { label: string; tone: Tone; isBusy?: true }> = {
+/** One that was never started waits, where the server says that it is being created. */
+export type Shown = v1.ClientStatus | "unstarted";
+
+const SHOWN: Record<Shown, { label: string; tone: Tone; isBusy?: true }> = {
+  unstarted: { label: "Not started", tone: "plain" },
   creating: { label: "Creating", tone: "info", isBusy: true },
   resuming: { label: "Resuming", tone: "info", isBusy: true },
   running: { label: "Running", tone: "good" },
   migrating: { label: "Moving", tone: "info", isBusy: true },
   paused: { label: "Paused", tone: "plain" },
-  suspended: { label: "Suspended", tone: "warn" },
+  suspended: { label: "On hold", tone: "warn" },
   degraded: { label: "Degraded", tone: "warn" },
   stopped: { label: "Stopped", tone: "plain" },
   error: { label: "Error", tone: "bad" },
 };
 
 export function shown(status: string): { label: string; tone: Tone; isBusy?: true } {
-  return SHOWN[status as v1.ClientStatus] ?? { label: status, tone: "plain" };
+  return SHOWN[status as Shown] ?? { label: status, tone: "plain" };
 }
 
-export function isLive(status: string): boolean {
-  return status === "running" || status === "migrating";
+export function statusOf(session: v1.Session): Shown {
+  return session.client_status === "creating" && session.generation === 0 ? "unstarted" : session.client_status;
 }
 
 export function isAsleep(status: string): boolean {
   return status === "paused" || status === "suspended" || status === "stopped";
+}
+
+export type Deed = "pause" | "resume" | "recover" | "snapshot" | "fork" | "stop" | "prompt";
+
+/** In which status the server does it; it refuses in all others. */
+const WHEN: Record<Deed, readonly string[]> = {
+  pause: ["running"],
+  resume: ["unstarted", "paused", "error"],
+  recover: ["degraded"],
+  snapshot: ["running"],
+  fork: ["running", "migrating", "paused", "suspended", "degraded", "stopped", "error"],
+  stop: ["unstarted", "creating", "resuming", "running", "migrating", "paused", "suspended", "degraded", "error"],
+  prompt: ["unstarted", "creating", "resuming", "running", "migrating", "paused", "suspended", "error"],
+};
+
+export function can(deed: Deed, status: string): boolean {
+  return WHEN[deed].includes(status);
 }
 
 const PHASES: Record<string, string> = {
@@ -55,16 +76,76 @@ export function withPhase(phases: readonly Phase[], phase: Phase): Phase[] {
   return at < 0 ? [...phases, phase] : phases.map((known, place) => (place === at ? phase : known));
 }
 
+/** What the record knows of a start, and what was heard since: for who came in the middle of one. */
+export function joinedPhases(record: readonly v1.PhaseInfo[], heard: readonly Phase[]): Phase[] {
+  const known = record.map(
+    ({ name, state, took_ms, detail }): Phase => ({
+      name,
+      state: state as Phase["state"],
+      ...(took_ms == null ? {} : { took_ms }),
+      ...(detail == null ? {} : { detail }),
+    }),
+  );
+  return heard.reduce(withPhase, known);
+}
+
+export type Kept = "memory" | "disk";
+
+/** What a session that sleeps has kept; null where nobody says. */
+export function keptOf(session: v1.Session | null): Kept | null {
+  const kept = (session as { kept?: unknown } | null)?.kept;
+  return kept === "memory" || kept === "disk" ? kept : null;
+}
+
+export type AgentDoes = "working" | "waiting" | "idle";
+
+/** What the agent of a session does, as a list tells it; null where the server does not. */
+export function agentState(session: v1.Session): AgentDoes | null {
+  const state = (session as { agent_state?: unknown }).agent_state;
+  return state === "working" || state === "waiting" || state === "idle" ? state : null;
+}
+
+const PAUSED: Record<string, string> = {
+  manual: "Paused",
+  inactivity: "Paused because nothing used it",
+  recovered: "Paused: its sandbox died, and its disk was saved",
+  start_failed: "Paused: it could not be started again, and nothing was lost",
+  cleared: "Paused: what had held it back is gone",
+};
+
+const HELD: Record<string, string> = {
+  credit_limit: "the credit is used up. It can go on when there is credit again",
+  administrator: "an administrator holds it. It can go on when they let it",
+};
+
+const ENDED: Record<string, string> = {
+  sandbox_terminated: ": its sandbox died, and neither its disk nor a snapshot was left",
+  paused_too_long: ": it was paused for longer than it is kept",
+};
+
+const WOKEN: Record<Kept, string> = {
+  memory: "Its programs stand still, with their memory, and go on where they were.",
+  disk: "Its files are kept; programs start anew.",
+};
+
 /** More than the one word, where there is more to say. */
-export function explained(session: v1.Session, standing: Standing | null): string | null {
-  const status = standing?.status ?? session.client_status;
+export function explained(session: v1.Session, standing: Standing | null, now: number): string | null {
+  const status = statusOf({ ...session, client_status: standing?.status ?? session.client_status });
+  const reason = session.pause_reason ?? "";
   switch (status) {
-    case "paused":
-      return `Paused${because(session.pause_reason)}. Files and running programs are kept as they were.`;
+    case "paused": {
+      const since = session.paused_at ? `, ${ago(session.paused_at, now)}` : "";
+      const kept = keptOf(session);
+      return `${PAUSED[reason] ?? "Paused"}${since}. ${kept === null ? "Its files are kept." : WOKEN[kept]}`;
+    }
+    case "unstarted":
+      return "Not started yet: it starts when you ask for something.";
     case "suspended":
-      return `Suspended${because(session.pause_reason)}. Files are kept; programs start anew.`;
-    case "stopped":
-      return `Stopped${because(session.stop_reason)}. Its last snapshot is kept.`;
+      return `On hold: ${HELD[reason] ?? "somebody holds it. It can go on when they let it"}. Nothing is lost, and what you send waits.`;
+    case "stopped": {
+      const how = `Stopped for good${ENDED[session.stop_reason ?? ""] ?? ""}.`;
+      return `${how} The conversation stays${session.snapshot_id ? "; a fork goes on from its last snapshot" : ""}.`;
+    }
     case "degraded":
       return session.degraded
         ? `Lost: ${session.degraded.lost}. ${session.degraded.kept ? `Kept: snapshot ${session.degraded.kept}.` : "Nothing newer was kept."}`
@@ -78,14 +159,42 @@ export function explained(session: v1.Session, standing: Standing | null): strin
   }
 }
 
-/** One that was paused has its memory; one that was suspended or stopped has its disk. */
-export function resumingFrom(sleptAs: string | null): string {
-  if (sleptAs === null) return "Resuming";
-  return sleptAs === "paused" ? "Resuming from memory" : "Resuming from its disk";
+export interface Advice {
+  text: string;
+  /** To be typed where the server runs. */
+  command: string | null;
+  canRetry: boolean;
 }
 
-function because(reason: string | null | undefined): string {
-  return reason ? ` (${reason.replaceAll("_", " ")})` : "";
+/** What to do about a start that failed. */
+export function adviceFor(error: string, session: string): Advice {
+  if (/no program "?opencode/.test(error)) {
+    return {
+      text: "Its base has no agent in it. Build one on the server's machine, then begin a new session:",
+      command: "nacre base build --slim",
+      canRetry: false,
+    };
+  }
+  if (/no base|base .*(missing|not there)/i.test(error)) {
+    return { text: "Build a base on the server's machine:", command: "nacre base build --slim", canRetry: true };
+  }
+  if (/clon|repositor|git /i.test(error)) {
+    return {
+      text: "Look whether the address is right and whether Settings has a token for it, then try again.",
+      command: null,
+      canRetry: true,
+    };
+  }
+  return {
+    text: "Try again. If it stays so, this tells more on the server's machine:",
+    command: `nacre session why ${session}`,
+    canRetry: true,
+  };
+}
+
+export function resumingFrom(kept: Kept | null): string {
+  if (kept === null) return "Resuming";
+  return kept === "memory" ? "Resuming from memory" : "Resuming from its disk";
 }
 
 export function phaseTime(phase: { state: string; took_ms?: number | null }): string {

@@ -2,6 +2,7 @@ import type { Content } from "@nacre/client";
 import { memo, useState } from "react";
 import { Code } from "../text/code";
 import { DiffCounts, DiffView } from "../text/diff-view";
+import { Icon } from "../ui/icon";
 import { edits, hasFailed, pathOf, readTool, summary, type ToolCall } from "./tool";
 
 const LONGEST = 40_000;
@@ -15,8 +16,8 @@ export const ToolRow = memo(function ToolRow({ content }: { content: Content }) 
   return (
     <div className="tool" data-under={call.isUnder ? "" : undefined} data-failed={hasFailed(call) ? "" : undefined}>
       <button type="button" className="tool-head" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-        <span className="tool-mark" data-busy={isOver ? undefined : ""} aria-hidden="true">
-          {isOpen ? "▾" : "▸"}
+        <span className="fold-mark" data-busy={isOver ? undefined : ""} data-open={isOpen ? "" : undefined}>
+          <Icon name="fold" size={12} />
         </span>
         <span className="tool-name">{call.name}</span>
         <span className="tool-summary cut">{summary(call)}</span>
@@ -49,7 +50,7 @@ function Opened({ call }: { call: ToolCall }) {
       {changes.map((change, at) => (
         <figure key={at}>
           <figcaption className="muted mono">{pathOf(call)}</figcaption>
-          <DiffView before={change.before} after={change.after} />
+          <DiffView before={change.before} after={change.after} isWhole={call.name === "write"} />
         </figure>
       ))}
       {hasOwnView ? null : <pre className="tool-output">{JSON.stringify(call.args, null, 2)}</pre>}

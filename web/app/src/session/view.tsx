@@ -25,7 +25,7 @@ export function SessionPage({ id, panel }: { id: string; panel: string | null })
 
 function Session({ panel }: { panel: string | null }) {
   const live = useLive();
-  const title = live.transcript.title ?? live.record?.title ?? "Session";
+  const { title } = live;
   useEffect(() => {
     document.title = `${title} · Nacre`;
   }, [title]);
@@ -55,8 +55,8 @@ function Session({ panel }: { panel: string | null }) {
 
 function Conversation() {
   const live = useLive();
-  const { transcript, switches } = live;
-  const rows = useMemo(() => rowsOf(transcript, switches), [transcript, transcript.version, switches]);
+  const { transcript, notes } = live;
+  const rows = useMemo(() => rowsOf(transcript, notes), [transcript, transcript.version, notes]);
   const older = useRef(() => {});
   older.current = () => void live.loadOlder();
   const onTop = useRef(() => older.current()).current;

@@ -2,6 +2,8 @@ import type { v1 } from "@nacre/client";
 import { type FormEvent, useState } from "react";
 import { client, words } from "../api";
 import { navigate } from "../router";
+import { useRoute } from "../settings/routes";
+import { readRepos } from "../settings/told";
 import { Store, useStore } from "../store";
 import { Dialog } from "../ui/dialog";
 import { useLoaded } from "../ui/use";
@@ -18,6 +20,12 @@ export function NewSession() {
 
 function Form({ onClose }: { onClose: () => void }) {
   const models = useLoaded(() => client.models(), "models");
+  const hasRepos = useRoute("get", "/v1/repos");
+  const repos = useLoaded(
+    async () =>
+      hasRepos ? readRepos(await client.http.answer<unknown>({ method: "GET", path: ["v1", "repos"] })) : [],
+    `repos-${hasRepos}`,
+  );
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
   const all = models.value?.models ?? [];
@@ -58,7 +66,18 @@ function Form({ onClose }: { onClose: () => void }) {
         <div className="two">
           <label className="field">
             <span>Repository</span>
-            <input className="input" name="url" type="url" placeholder="https://github.com/owner/name" />
+            <input
+              className="input"
+              name="url"
+              type="url"
+              list="known-repos"
+              placeholder="https://github.com/owner/name"
+            />
+            <datalist id="known-repos">
+              {(repos.value ?? []).map((repo) => (
+                <option key={repo.url} value={repo.url} />
+              ))}
+            </datalist>
           </label>
           <label className="field">
             <span>Branch</span>

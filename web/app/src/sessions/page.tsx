@@ -2,8 +2,10 @@ import type { v1 } from "@nacre/client";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { client, words } from "../api";
 import { ago, money, repoName } from "../format";
+import { isTyping } from "../keys";
 import { Link, navigate } from "../router";
-import { StatusBadge } from "../ui/badge";
+import { SessionBadge } from "../ui/badge";
+import { Icon } from "../ui/icon";
 import { complain, tell, unlessUndone } from "../ui/toasts";
 import { useEvery, useLoaded, useMenu, useNow } from "../ui/use";
 import { costOf } from "./cost";
@@ -60,8 +62,7 @@ export function SessionsPage() {
   };
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
-      const isTyping = event.target instanceof HTMLElement && event.target.matches("input, textarea, select");
-      if (isTyping || event.metaKey || event.ctrlKey || event.altKey) return;
+      if (isTyping(event) || event.metaKey || event.ctrlKey || event.altKey) return;
       if (event.key === "/") {
         event.preventDefault();
         document.getElementById("session-search")?.focus();
@@ -120,11 +121,21 @@ export function SessionsPage() {
       {loaded.value !== null && shown.length === 0 ? (
         <Nothing isFiltered={search !== "" || filter !== "all"} />
       ) : (
-        <ul className="sessions" ref={list}>
-          {shown.map((session) => (
-            <Item key={session.id} session={session} now={now} onHide={hide} onChange={loaded.again} />
-          ))}
-        </ul>
+        <div className="sessions">
+          <div className="session-heads" aria-hidden="true">
+            <span>Title</span>
+            <span>Repository</span>
+            <span>Status</span>
+            <span>Model</span>
+            <span>Cost</span>
+            <span>Active</span>
+          </div>
+          <ul ref={list}>
+            {shown.map((session) => (
+              <Item key={session.id} session={session} now={now} onHide={hide} onChange={loaded.again} />
+            ))}
+          </ul>
+        </div>
       )}
     </main>
   );
@@ -170,14 +181,15 @@ function Item({ session, now, onHide, onChange }: ItemProps) {
       <Link to={`/sessions/${session.id}`} className="session-link">
         <span className="session-title cut">{session.title}</span>
         <span className="session-repo cut muted">
+          {session.parent_id ? <Icon name="branch" size={13} /> : null}
           {repo ? `${repoName(repo.url) || "bundle"}${repo.branch ? ` @ ${repo.branch}` : ""}` : "no repository"}
-          {session.parent_id ? " · fork" : ""}
+          {session.parent_id ? <span className="visually-hidden"> (a fork)</span> : null}
         </span>
         <span className="session-status">
-          <StatusBadge status={session.client_status} />
+          <SessionBadge session={session} />
         </span>
         <span className="session-model cut muted">{session.model?.split("/").pop() ?? ""}</span>
-        <span className="session-cost muted">{cost === null ? "" : money(cost)}</span>
+        <span className="session-cost muted">{cost === null ? "–" : money(cost)}</span>
         <time className="session-time muted" dateTime={session.last_active_at}>
           {ago(session.last_active_at, now)}
         </time>
@@ -225,7 +237,7 @@ function ItemMenu({ session, onHide, onChange }: Omit<ItemProps, "now">) {
   return (
     <details className="menu" ref={menu}>
       <summary className="button quiet small icon" aria-label={`Actions for ${session.title}`}>
-        ⋯
+        <Icon name="more" />
       </summary>
       <div className="menu-list">
         <button type="button" onClick={() => navigate(`/sessions/${session.id}/snapshots`)}>

@@ -15,7 +15,11 @@ function load(): Promise<Described> {
 }
 
 /** Whether it has a route; until that is known, no. */
-export function useRoute(method: string, path: string): boolean {
+export function useRoutes(): (method: string, path: string) => boolean {
   const loaded = useLoaded(load, "routes");
-  return loaded.value?.paths?.[path]?.[method] !== undefined;
+  return (method, path) => loaded.value?.paths?.[path]?.[method] !== undefined;
+}
+
+export function useRoute(method: string, path: string): boolean {
+  return useRoutes()(method, path);
 }

@@ -1,27 +1,26 @@
 import { memo, useMemo } from "react";
 import { counts, diffLines, hunks } from "./diff";
+import { DiffLines } from "./diff-lines";
 
 const MOST = 600;
 
+interface Props {
+  before: string;
+  after: string;
+  /** The two are whole files, and not a part of one. */
+  isWhole: boolean;
+}
+
 /** An edit as lines that went and came. */
-export const DiffView = memo(function DiffView({ before, after }: { before: string; after: string }) {
-  const shown = useMemo(() => hunks(diffLines(before, after)), [before, after]);
+export const DiffView = memo(function DiffView({ before, after, isWhole }: Props) {
+  const shown = useMemo(
+    () => hunks(diffLines(before, after)).map((line) => line ?? ({ kind: "gap", text: "⋯" } as const)),
+    [before, after],
+  );
   return (
-    <div className="diff">
-      {shown.slice(0, MOST).map((line, at) =>
-        line === null ? (
-          <div key={at} className="diff-gap">
-            ⋯
-          </div>
-        ) : (
-          <div key={at} className="diff-line" data-kind={line.kind}>
-            <span className="diff-sign">{line.kind === "new" ? "+" : line.kind === "gone" ? "−" : " "}</span>
-            <span className="diff-text">{line.text}</span>
-          </div>
-        ),
-      )}
+    <DiffLines lines={shown.slice(0, MOST)} isNumbered={isWhole}>
       {shown.length > MOST ? <div className="diff-gap">{shown.length - MOST} more lines</div> : null}
-    </div>
+    </DiffLines>
   );
 });
 

@@ -1,5 +1,7 @@
 // Patches as git writes them.
 
+import type { DiffGap, DiffLine } from "./diff-lines";
+
 export interface Hunk {
   before: number;
   after: number;
@@ -57,6 +59,31 @@ export function readPatch(text: string): FilePatch[] {
     }
   }
   return files;
+}
+
+/** With the numbers of lines, and what stands between hunks. */
+export function numberedLines(patch: FilePatch): (DiffLine | DiffGap)[] {
+  const out: (DiffLine | DiffGap)[] = [];
+  patch.hunks.forEach((hunk, place) => {
+    if (place > 0 || hunk.before > 1) out.push({ kind: "gap", text: `@@ line ${hunk.after}` });
+    let { before, after } = hunk;
+    for (const line of hunk.lines) {
+      const text = line.slice(1);
+      if (line.startsWith("\\")) out.push({ kind: "gap", text: "no new line at the end" });
+      else if (line.startsWith("+")) out.push({ kind: "new", text, before: null, after: after++ });
+      else if (line.startsWith("-")) out.push({ kind: "gone", text, before: before++, after: null });
+      else out.push({ kind: "same", text, before: before++, after: after++ });
+    }
+  });
+  return out;
+}
+
+/** A file that git does not know yet is all new. */
+export function untracked(path: string, text: string): FilePatch {
+  const lines = text.split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  const hunk: Hunk = { before: 0, after: 1, lines: lines.map((line) => `+${line}`) };
+  return { path, from: null, kind: "added", hunks: [hunk], added: lines.length, removed: 0 };
 }
 
 /** What a file was, from what it is and what changed. Null if the patch does not belong to it. */

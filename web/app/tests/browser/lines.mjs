@@ -34,10 +34,10 @@ export default {
     await until("all is there again", async () => (await said(page)) === whole);
   },
 
-  "a lost network heals without a flicker": async (world) => {
+  "a line that is cut is told of, and heals without a flicker": async (world) => {
     const id = await world.session("run echo one");
-    const page = await world.signedIn();
-    await page.goto(`${world.url}/sessions/${id}`);
+    const page = await world.signedIn({ at: world.wire.url });
+    await page.goto(`${world.wire.url}/sessions/${id}`);
     await page.locator(".turn-end").waitFor({ timeout: 60_000 });
     const rows = await page.locator(".measured").count();
     await page.evaluate(() => {
@@ -48,14 +48,22 @@ export default {
       };
       count();
     });
-    await page.context().setOffline(true);
-    // A socket that is open notices only when the line is silent; the browser says that it is offline.
-    await world.call("POST", `/v1/sessions/${id}/prompts`, { content: "run echo two" });
-    await page.context().setOffline(false);
-    await page.locator(".said", { hasText: "run echo two" }).waitFor({ timeout: 60_000 });
-    await page.locator(".tool", { hasText: "echo two" }).waitFor({ timeout: 60_000 });
+    world.wire.cut();
+    try {
+      await page.getByText("Reconnecting").waitFor();
+      await page.getByLabel("Message to the agent").fill("run echo from the dark");
+      await page.keyboard.press("Enter");
+      await page.getByText("waits for the connection").waitFor();
+      await world.call("POST", `/v1/sessions/${id}/prompts`, { content: "run echo two" });
+    } finally {
+      world.wire.mend();
+    }
+    await page.getByText("Reconnecting").waitFor({ state: "hidden", timeout: 60_000 });
+    for (const what of ["echo two", "echo from the dark"]) {
+      await page.locator(".tool", { hasText: what }).waitFor({ timeout: 60_000 });
+      assert.equal(await page.locator(".said", { hasText: what }).count(), 1);
+    }
     assert.ok((await page.evaluate(() => window.fewest)) >= rows, "nothing vanished on the way");
-    assert.equal(await page.locator(".said", { hasText: "run echo two" }).count(), 1);
   },
 
   "two browsers on one session see each other, and the same": async (world) => {
@@ -107,6 +115,30 @@ export default {
       .getByRole("alert")
       .getByText(/as in https/)
       .waitFor();
+  },
+
+  "who may only look is told so, and what is refused is said in words": async (world) => {
+    const id = await world.session(undefined, "Only looked at");
+    const { link, leave } = await world.member(`viewer-${Date.now()}@example.org`, "viewer");
+    const page = await world.signedIn({ link });
+    await page.goto(`${world.url}/sessions/${id}`);
+    await page.getByText("You may look here").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Pause" }).count(), 0);
+    await page.keyboard.press("Control+k");
+    await page.getByLabel("Search commands and sessions").fill("take a snapshot");
+    await page.getByRole("option", { name: /Take a snapshot/ }).click();
+    await page.locator(".toast[data-tone=bad]").waitFor();
+    await leave();
+  },
+
+  "whoever is shown the door while the page is open is asked to sign in": async (world) => {
+    const id = await world.shared();
+    const { link, leave } = await world.member(`gone-${Date.now()}@example.org`, "member");
+    const page = await world.signedIn({ link });
+    await page.goto(`${world.url}/sessions/${id}`);
+    await page.getByLabel("Message to the agent").waitFor();
+    await leave();
+    await page.getByRole("heading", { name: "Sign in to Nacre" }).waitFor({ timeout: 60_000 });
   },
 
   "what was deleted comes back by undo": async (world) => {

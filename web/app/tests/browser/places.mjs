@@ -1,7 +1,7 @@
 // What is beside a conversation: terminal, files, changes, services, preview.
 
 import assert from "node:assert/strict";
-import { until } from "./world.mjs";
+import { until, write } from "./world.mjs";
 
 /** Serves a page and tells it when its file has changed. */
 const HOT = `import http.server, os, time
@@ -26,14 +26,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("127.0.0.1", 3000), Handler).serve_forever()
 `;
 
-async function write(world, id, path, text) {
-  const answer = await fetch(`${world.api}/v1/sessions/${id}/files?path=${encodeURIComponent(path)}`, {
-    method: "PUT",
-    headers: { authorization: `Bearer ${world.token}`, "content-type": "application/octet-stream" },
-    body: text,
-  });
-  assert.ok(answer.ok, `${path}: ${answer.status}`);
-}
+/** Three pixels by two. */
+const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAIAAAASFvFNAAAAEElEQVR4nGMIdTsBQQxwFgBQlghTtAKaOQAAAABJRU5ErkJggg==";
 
 const exec = (world, id, ...argv) => world.call("POST", `/v1/sessions/${id}/exec`, { argv });
 
@@ -68,11 +62,39 @@ export default {
     await frame.getByRole("heading", { name: "one" }).waitFor({ timeout: 60_000 });
     await write(world, id, "page.html", "<h1>two</h1>");
     await frame.getByRole("heading", { name: "two" }).waitFor();
+    await page.getByLabel("Path of the preview").fill("/changed?by=hand");
+    await page.keyboard.press("Enter");
+    await frame.getByRole("heading", { name: "two" }).waitFor();
+    const shown = page.frames().find((one) => one.url().includes("/changed?by=hand"));
+    assert.ok(shown && !shown.url().includes("nacre_code"), "the frame is where somebody sent it");
     const opened = page.waitForEvent("popup");
     await page.getByRole("button", { name: "New tab" }).click();
     const tab = await opened;
     await tab.getByRole("heading", { name: "two" }).waitFor();
     assert.ok(!tab.url().includes("nacre_code"), "the code is gone from the address");
+  },
+
+  "files are found in their folders, and pictures are drawn": async (world) => {
+    const id = await world.session();
+    const svg = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30"><script>parent.ran = 1</script></svg>';
+    await write(world, id, "art/shell.png", Buffer.from(PNG, "base64"));
+    await write(world, id, "art/shell.svg", svg);
+    await write(world, id, "art/raw.bin", Buffer.from([0, 255, 254, 1]));
+    const page = await world.signedIn();
+    await page.goto(`${world.url}/sessions/${id}/files`);
+    await page.getByRole("button", { name: "art", exact: true }).click();
+    await page.getByRole("button", { name: /shell\.png/ }).click();
+    const drawn = async (name) =>
+      page.getByRole("img", { name }).evaluate((picture) => `${picture.naturalWidth}x${picture.naturalHeight}`);
+    await page.getByText("3 × 2").waitFor();
+    assert.equal(await drawn("art/shell.png"), "3x2");
+    await page.getByRole("button", { name: /shell\.svg/ }).click();
+    await page.getByText("40 × 30").waitFor();
+    assert.equal(await page.evaluate(() => window.ran), undefined, "nothing in a picture runs");
+    await page.getByRole("button", { name: "As text" }).click();
+    await page.getByLabel("Contents of art/shell.svg").getByText("<script>").first().waitFor();
+    await page.getByRole("button", { name: /raw\.bin/ }).click();
+    await page.getByText("4 B that are not shown as text.").waitFor();
   },
 
   "a file is changed here, seen in the sandbox, and committed": async (world) => {
@@ -146,8 +168,15 @@ export default {
     const id = await world.session("run true");
     const page = await world.signedIn();
     await page.goto(`${world.url}/sessions/${id}/activity`);
-    await page.locator(".phase-chart li", { hasText: "Agent" }).waitFor();
-    await page.locator(".timeline li[data-kind=tool]", { hasText: "bash" }).waitFor({ timeout: 60_000 });
-    await until("phases are told", async () => (await page.locator(".timeline li[data-kind=phase]").count()) > 3);
+    const start = page.getByRole("region", { name: "Start", exact: true });
+    await start.locator("li[data-kind=phase]", { hasText: "Agent" }).waitFor({ timeout: 60_000 });
+    await until("phases are told", async () => (await start.locator("li[data-kind=phase]").count()) > 3);
+    const turn = page.getByRole("region", { name: "run true" });
+    await turn.locator("li[data-kind=tool]", { hasText: "bash" }).waitFor({ timeout: 60_000 });
+    await turn.locator(".axis").waitFor();
+    await until("the answer is over", async () => /\d (ms|s)/.test(await turn.locator("li").first().innerText()));
+    const told = await page.locator(".activity").innerText();
+    assert.doesNotMatch(told, /end_turn|#\d|accepted|\{/, "no word of a program");
+    assert.match(told, /\d\d:\d\d:\d\d/, "when it was");
   },
 };

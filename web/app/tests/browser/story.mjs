@@ -83,7 +83,8 @@ export default {
     await attached.getByText("13 B").waitFor();
     await box.fill("hello");
     await box.press("Enter");
-    await page.locator(".said", { hasText: "pasted.txt · dropped.txt" }).waitFor();
+    await page.locator(".said .file-chip", { hasText: "pasted.txt" }).waitFor();
+    await page.locator(".said .file-chip", { hasText: "dropped.txt" }).waitFor();
     await page.getByText("pasted pearls").first().waitFor({ timeout: 60_000 });
   },
 
@@ -116,7 +117,7 @@ export default {
     await page.getByLabel("What the snapshot is for").fill("before the fork");
     await page.getByRole("button", { name: "Take a snapshot" }).click();
     await page
-      .locator(".kin-snapshot", { hasText: /before the fork|snp_/ })
+      .locator(".kin-snapshot", { hasText: /before the fork|Snapshot/ })
       .first()
       .waitFor();
     await page.locator(".kin-snapshot").first().getByRole("button", { name: "Fork" }).click();

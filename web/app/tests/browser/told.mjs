@@ -2,32 +2,8 @@
 // other models, refusals of the way out.
 
 import assert from "node:assert/strict";
+import { scripted } from "./scripted.mjs";
 import { until } from "./world.mjs";
-
-/** A page on a real session whose socket says what the test says. */
-async function scripted(world, frames, init = {}) {
-  const id = await world.session();
-  const session = await world.call("GET", `/v1/sessions/${id}`);
-  const page = await world.signedIn();
-  const heard = [];
-  let socket;
-  await page.routeWebSocket(/\/connect/, (opened) => {
-    socket = opened;
-    opened.onMessage((text) => heard.push(JSON.parse(text)));
-    opened.send(JSON.stringify({ type: "init", session, seq: 0, messages: [], questions: [], runtime: {}, ...init }));
-    frames.forEach((frame, at) => {
-      opened.send(JSON.stringify({ seq: at + 1, ...frame }));
-    });
-  });
-  let seq = frames.length;
-  const say = (frame) => {
-    seq += 1;
-    socket.send(JSON.stringify({ seq, ...frame }));
-  };
-  await page.goto(`${world.url}/sessions/${id}`);
-  await until("the page listens", () => socket !== undefined);
-  return { page, heard, say, id };
-}
 
 export default {
   "questions and permissions are answered where they are asked": async (world) => {
@@ -100,19 +76,66 @@ export default {
     assert.ok(!(await page.content()).includes("s3cret"));
   },
 
-  "what the way out refused is shown, with a way to allow it": async (world) => {
-    const blocked = { type: "egress_blocked", at: new Date().toISOString(), host: "pearls.example", port: 443 };
-    const { page } = await scripted(world, [
-      { ...blocked, reason: "not-listed", can_allow: true },
-      { ...blocked, host: "169.254.169.254", port: 80, reason: "metadata", can_allow: false },
-    ]);
-    await page.getByRole("button", { name: "Show panels" }).click();
-    await page.getByRole("tab", { name: /Egress/ }).click();
-    const item = page.locator(".list-item", { hasText: "pearls.example" });
-    await item.getByText(/not listed/).waitFor();
-    await page.locator(".list-item", { hasText: "169.254.169.254" }).getByText("never allowed").waitFor();
-    await item.getByRole("button", { name: "Allow once" }).click();
-    await page.locator(".toast").waitFor();
+  "values that were asked for are asked for after a reload, until somebody gives them": async (world) => {
+    const { page, say } = await scripted(world, [], {
+      env_requests: [{ id: "e1", keys: [{ key: "API_TOKEN", description: "of the shop" }] }],
+    });
+    await page.getByPlaceholder("of the shop").waitFor();
+    await page.reload();
+    await page.getByLabel("API_TOKEN").waitFor();
+    say({ type: "env_answered", id: "e1" });
+    await page.getByLabel("API_TOKEN").waitFor({ state: "detached" });
+  },
+
+  "what an agent wants done outside is decided in the conversation, also after a reload": async (world) => {
+    const id = await world.session(undefined, "Before the pearl");
+    const page = await world.signedIn();
+    await page.goto(`${world.url}/sessions/${id}`);
+    const ask = (title) =>
+      page
+        .getByLabel("Message to the agent")
+        .fill(`run nacre actions run --integration session --action rename --params '{"title":"${title}"}'`)
+        .then(() => page.keyboard.press("Enter"));
+    await ask("After the pearl");
+    const card = page.getByLabel("The agent asks to have something done");
+    await card.getByText("After the pearl").waitFor({ timeout: 60_000 });
+    await page.reload();
+    await card.getByText("changes something").waitFor();
+    await card.getByRole("button", { name: "Approve" }).click();
+    await card.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "After the pearl", exact: true }).waitFor();
+    await page.getByText("Approved and done: session rename").waitFor();
+    await page.locator(".turn-end").waitFor({ timeout: 60_000 });
+    await ask("Never");
+    await card.getByLabel("Why not, for the agent").fill("it has a name");
+    await card.getByRole("button", { name: "Deny" }).click();
+    await page.getByText("Denied: session rename (it has a name)").waitFor();
+  },
+
+  "what the way out refused is shown where it happened, with a way to allow it": async (world) => {
+    const id = await world.session("run curl -sS -m 5 https://pearls.example/ || true");
+    const page = await world.signedIn();
+    await page.goto(`${world.url}/sessions/${id}/egress`);
+    const row = page.locator(".blocked-row", { hasText: "pearls.example" });
+    await row.waitFor({ timeout: 60_000 });
+    await page
+      .getByRole("tab", { name: /Egress/ })
+      .getByText("1", { exact: true })
+      .waitFor();
+    await page.reload();
+    await row.getByRole("button", { name: "Always" }).click();
+    await row.getByText("allowed").waitFor();
+    await page.locator(".panel .list-item", { hasText: "pearls.example" }).getByText("allowed").waitFor();
+    const { allow } = await world.call("GET", `/v1/sessions/${id}/egress`);
+    assert.deepEqual(allow, ["pearls.example"]);
+  },
+
+  "what may never be reached has no button": async (world) => {
+    const blocked = { type: "egress_blocked", at: new Date().toISOString(), reason: "metadata", can_allow: false };
+    const { page } = await scripted(world, [{ ...blocked, host: "169.254.169.254", port: 80 }]);
+    const row = page.locator(".blocked-row", { hasText: "169.254.169.254" });
+    await row.getByText("never allowed").waitFor();
+    assert.equal(await row.getByRole("button").count(), 0);
   },
 
   "status tells the truth: phases, moving, error": async (world) => {

@@ -1,5 +1,6 @@
 import { type Frame, type HeldMessage, Transcript } from "@nacre/client";
 import { describe, expect, it } from "vitest";
+import type { Note } from "../../src/session/notes";
 import { inTurns, rowsOf } from "../../src/session/rows";
 
 function told(...frames: object[]): Transcript {
@@ -108,7 +109,38 @@ describe("rows of a conversation", () => {
 
   it("tells of another model where it changed", () => {
     const transcript = told(user("one", "a"), user("two", "b"));
-    const change = { seq: 1.5, from: "a/b", to: "c/d", reason: "overloaded" };
-    expect(rowsOf(transcript, [change]).map((row) => row.kind)).toEqual(["user", "switch", "user"]);
+    const change: Note = { kind: "switch", key: "s", seq: 1.5, at: 0, from: "a/b", to: "c/d", reason: "overloaded" };
+    expect(rowsOf(transcript, [change]).map((row) => row.kind)).toEqual(["user", "note", "user"]);
+  });
+
+  it("says where a fork begins", () => {
+    const transcript = told({ ...user("one", "before"), inherited: true });
+    expect(rowsOf(transcript).map((row) => row.key)).toEqual(["usr-one", "forked"]);
+    transcript.apply({ seq: 9, ...user("two", "after") } as Frame);
+    expect(rowsOf(transcript).map((row) => row.key)).toEqual(["usr-one", "forked", "usr-two"]);
+  });
+
+  it("puts what is known by its time alone before what is newer", () => {
+    const transcript = new Transcript();
+    const message = (position: number, second: number) => ({
+      id: `m${position}`,
+      position,
+      role: "user",
+      channel: "web:default",
+      created_at: new Date(second * 1000).toISOString(),
+      parts: [],
+    });
+    transcript.addOlder([message(1, 10), message(5, 20)]);
+    const at = (second: number): Note => ({
+      kind: "blocked",
+      key: `b${second}`,
+      seq: null,
+      at: second * 1000,
+      blocked: { at: "", host: "a.example", port: 443, reason: "not-listed", can_allow: true },
+    });
+    const keys = () => rowsOf(transcript, [at(30), at(15)]).map((row) => row.key);
+    expect(keys()).toEqual(["m1", "b15", "m5", "b30"]);
+    transcript.apply({ seq: 9, ...user("live", "heard here") } as Frame);
+    expect(keys()).toEqual(["m1", "b15", "m5", "b30", "usr-live"]);
   });
 });

@@ -1,9 +1,7 @@
-import type { v1 } from "@nacre/client";
 import { describe, expect, it } from "vitest";
 import { ago, bytes, duration, money, repoName, tokens } from "../../src/format";
 import { readGit } from "../../src/panels/git";
 import { pageAt } from "../../src/router";
-import { explained, withPhase } from "../../src/session/status";
 import { edits, hasFailed, lastTest, readTool, summary } from "../../src/session/tool";
 
 describe("numbers and times", () => {
@@ -44,28 +42,6 @@ describe("a tool call in one line", () => {
 
   it("may be anything, and is read", () => {
     expect(readTool({ kind: "tool", args: null, status: 7 }).status).toBe("pending");
-  });
-});
-
-describe("status", () => {
-  const session = (more: Partial<v1.Session>) => ({ client_status: "running", ...more }) as v1.Session;
-
-  it("says what was kept and lost", () => {
-    const text = explained(
-      session({ client_status: "degraded", degraded: { lost: "running programs", kept: "snp_1", since: "" } }),
-      null,
-    );
-    expect(text).toBe("Lost: running programs. Kept: snapshot snp_1.");
-  });
-
-  it("says nothing where there is nothing to say", () => {
-    expect(explained(session({}), null)).toBeNull();
-  });
-
-  it("counts each phase once", () => {
-    const begun = withPhase([], { name: "git", state: "started" });
-    const done = withPhase(begun, { name: "git", state: "done", took_ms: 3 });
-    expect(done).toEqual([{ name: "git", state: "done", took_ms: 3 }]);
   });
 });
 
