@@ -19,11 +19,14 @@ use wire::guest::Config;
 use crate::group::Groups;
 use crate::inherited::{Inherited, StartError};
 use crate::reaper::Reaper;
-use crate::{operation, stdio, workplace};
+use crate::{code, operation, stdio, workplace};
 
 const MAX_OPERATIONS: usize = 256;
 /// From the request to end until the end.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// What a start needs was used by then.
+const STARTED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Runner {
@@ -86,6 +89,10 @@ async fn serve(
             connections,
         ));
     }
+    operations.spawn_local(async {
+        tokio::time::sleep(STARTED).await;
+        code::let_go();
+    });
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {

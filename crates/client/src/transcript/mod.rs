@@ -242,6 +242,7 @@ impl Transcript {
                 status,
                 message,
                 phase,
+                ..
             } => {
                 self.status = Some(Standing {
                     status: *status,

@@ -358,14 +358,21 @@ impl Line {
 impl Plain {
     /// The head of an answer as it may go on to the client.
     fn answer(&self, response: &Response<'_>) -> Option<Vec<u8>> {
-        let mut fields = map(&response.fields)?;
-        headers::drop_hop_by_hop(&mut fields);
-        headers::drop_set_of_our_cookie(&mut fields);
-        headers::move_location(&mut fields, &self.prefix, self.port, &self.hosts);
-        fields.remove(header::CONTENT_LENGTH);
         let mut out = Vec::with_capacity(16 << 10);
         put(&mut out, &[b"HTTP/1.1 ", response.status_line, b"\r\n"]);
-        put_fields(&mut out, &fields);
+        if response.fields.iter().all(|(name, _)| goes_on(name)) {
+            let fields = response.fields.iter();
+            for (name, value) in fields.filter(|(name, _)| !is_length(name)) {
+                put(&mut out, &[name, b": ", value, b"\r\n"]);
+            }
+        } else {
+            let mut fields = map(&response.fields)?;
+            headers::drop_hop_by_hop(&mut fields);
+            headers::drop_set_of_our_cookie(&mut fields);
+            headers::move_location(&mut fields, &self.prefix, self.port, &self.hosts);
+            fields.remove(header::CONTENT_LENGTH);
+            put_fields(&mut out, &fields);
+        }
         match response.told_length() {
             Body::Length(length) => {
                 let length = length.to_string();
@@ -416,6 +423,16 @@ impl Lines {
 
 fn is_worth_keeping(line: &Line, since: Instant) -> bool {
     since.elapsed() < KEEP && line.side.unread.is_empty() && !line.side.stream.is_stale()
+}
+
+/// Whether a field of an answer goes on as it is, but for the length, which is said anew.
+fn goes_on(name: &[u8]) -> bool {
+    let is = |other: &HeaderName| name.eq_ignore_ascii_case(other.as_str().as_bytes());
+    !headers::HOP_BY_HOP.iter().any(is) && !is(&header::SET_COOKIE) && !is(&header::LOCATION)
+}
+
+fn is_length(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"content-length")
 }
 
 /// None where one is not as hyper has them.

@@ -9,7 +9,7 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use super::sessions::COOKIE;
 
 /// Belong to one connection. `Expect` is answered by us, and `Upgrade` put back where it is meant.
-const HOP_BY_HOP: [HeaderName; 9] = [
+pub(super) const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     header::PROXY_AUTHENTICATE,

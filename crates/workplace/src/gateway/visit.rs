@@ -12,6 +12,7 @@ use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use hyper::{HeaderMap, Method, Request, StatusCode, Version};
 use hyper_util::rt::TokioIo;
+use model::SignedDuration;
 use tokio::sync::mpsc;
 use wire::keys::token::PROBE;
 
@@ -218,12 +219,20 @@ impl Gateway {
     /// Somebody uses the sandbox. Our own probes do not.
     fn note_use(&self, user: &str) {
         if user != PROBE {
-            let now = Some(self.clock.now());
-            self.used
-                .send_if_modified(|used| std::mem::replace(used, now) != now);
+            let now = self.clock.now();
+            self.used.send_if_modified(|used| {
+                // Whoever waits for it counts in minutes, and is not woken for every request.
+                let is_news = used.is_none_or(|used| now.duration_since(used) >= A_WHILE);
+                if is_news {
+                    *used = Some(now);
+                }
+                is_news
+            });
         }
     }
 }
+
+const A_WHILE: SignedDuration = SignedDuration::from_secs(1);
 
 /// What more than one of would let two servers read two requests.
 const ONCE_ONLY: [HeaderName; 3] = [header::HOST, header::AUTHORIZATION, header::ORIGIN];
