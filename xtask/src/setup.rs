@@ -15,6 +15,8 @@ const USE: &[(&str, &str)] = &[
     ("mkfs.btrfs", "btrfs-progs"),
     ("xz", "xz-utils"),
     ("ssh", "openssh-client"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
 ];
 const TEST: &[(&str, &str)] = &[
     ("bwrap", "bubblewrap"),
@@ -24,6 +26,7 @@ const TEST: &[(&str, &str)] = &[
     ("setfattr", "attr"),
     ("mkfs.xfs", "xfsprogs"),
     ("sudo", "sudo"),
+    ("tmux", "tmux"),
     ("ffmpeg", "ffmpeg"),
     ("pg_ctlcluster", "postgresql"),
 ];

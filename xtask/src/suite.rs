@@ -29,6 +29,7 @@ pub(crate) fn test() -> bool {
             report.step("property tests of /v1", property::test);
             report.step("the client in TypeScript", web::client);
             report.step("checks of the page", web::app);
+            report.step("a person in a browser", web::browser);
             drivers::test(&mut report);
             // Last, so that its summary is at the end, where people and CI look for it.
             report.step("tests", || {

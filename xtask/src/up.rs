@@ -2,7 +2,7 @@
 
 use std::os::unix::process::CommandExt as _;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::command::{command, display, run};
 use crate::report::{End, Report};
@@ -20,7 +20,7 @@ pub(crate) fn up() -> Result<bool> {
         }
     };
     let is_ready = report.step("packages", setup::packages_to_use)
-        && report.step("the page for browsers", web::build_app)
+        && report.step("the page for browsers", page)
         && report.step("build", step("cargo build --release --package nacre".to_owned()))
         && report.step("doctor", step(format!("{sudo}{NACRE} doctor")))
         // What is there already is left as it is.
@@ -32,4 +32,12 @@ pub(crate) fn up() -> Result<bool> {
     let mut server = command(&format!("{sudo}{NACRE} up"));
     println!("$ {}\n", display(&server));
     Err(server.exec()).context("the server cannot be started")
+}
+
+/// Without it there would be nothing to open in a browser.
+fn page() -> Result<End> {
+    match web::build_app()? {
+        End::Skipped(why) => bail!("the page for browsers cannot be built: {why}"),
+        end => Ok(end),
+    }
 }

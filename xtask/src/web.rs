@@ -22,6 +22,44 @@ pub(crate) fn app() -> Result<End> {
     in_folder("web/app", &["npm run --silent check", "npm test --silent"])
 }
 
+/// The page as it is in the program, driven by a real browser: real sandboxes, the real agent, and
+/// the demo model.
+pub(crate) fn browser() -> Result<End> {
+    const TESTS: &str = "npm run --silent test:browser";
+    if find("npm").is_none() || find("chromium").is_none() {
+        let why = "there is no npm or no chromium: the page was looked at by nobody";
+        return Ok(End::Skipped(why.to_owned()));
+    }
+    let target = std::env::current_dir()?.join("target");
+    let (nacre, home) = (target.join("debug/nacre"), target.join("tmp/based"));
+    std::fs::create_dir_all(&home)?;
+    // In the home of the other tests, which have it quicker then.
+    let mut base = command("env");
+    base.arg(&nacre).args(["base", "build", "--slim"]);
+    if let Err(error) = output_of(base.env("NACRE_HOME", &home)) {
+        println!("{error:#}");
+        return Ok(End::Skipped("a base cannot be built from here".to_owned()));
+    }
+    let tests = || {
+        run_command(
+            command(TESTS)
+                .current_dir("web/app")
+                .env("NACRE_BIN", &nacre)
+                .env("NACRE_BASE_HOME", &home),
+        )
+    };
+    match tests() {
+        Ok(()) => Ok(End::Passed),
+        // As with the other tests: what passes only when it is run again is a fault to be mended,
+        // and no reason to throw the rest away.
+        Err(error) => {
+            println!("{error:#}\nonce more");
+            tests()?;
+            Ok(End::Noted("it passed when it was run again".to_owned()))
+        }
+    }
+}
+
 fn in_folder(folder: &str, lines: &[&str]) -> Result<End> {
     if find("npm").is_none() {
         return Ok(End::Skipped("there is no npm".to_owned()));
