@@ -152,6 +152,7 @@ export default {
     await page.keyboard.press("Enter");
     await page.locator(".session-head").waitFor();
     await page.goto(`${world.url}/`);
+    await page.getByRole("heading", { name: "Sessions", exact: true }).waitFor();
     await page.keyboard.press("n");
     await page.getByRole("dialog", { name: "New session" }).waitFor();
     await page.keyboard.press("Escape");
