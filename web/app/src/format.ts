@@ -34,7 +34,8 @@ export function ago(time: string | number | null | undefined, now: number): stri
 }
 
 export function clock(time: string | number): string {
-  return new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const parts = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;
+  return new Date(time).toLocaleTimeString([], parts);
 }
 
 export function tokens(count: number): string {

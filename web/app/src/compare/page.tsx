@@ -7,7 +7,7 @@ import { repoPaths } from "../panels/changes";
 import { diffIn, readGit } from "../panels/git";
 import { Link, navigate } from "../router";
 import { can, isAsleep, statusOf } from "../session/status";
-import { hasFailed, lastTest, readTool, summary } from "../session/tool";
+import { hasFailed, lastTest, readTool, summary, toolName } from "../session/tool";
 import { costOf } from "../sessions/cost";
 import { DiffLines } from "../text/diff-lines";
 import { Counts } from "../text/diff-view";
@@ -262,7 +262,7 @@ function MessageView({ message }: { message: v1.Message }) {
     <div className="answer">
       {calls.map((call, at) => (
         <p key={at} className="tool-line muted small cut" data-failed={hasFailed(call) ? "" : undefined}>
-          <code>{call.name}</code> {summary(call)}
+          <code>{toolName(call)}</code> {summary(call)}
           {call.exitCode === null ? "" : ` · exit ${call.exitCode}`}
         </p>
       ))}

@@ -4,7 +4,7 @@ import type { Frame } from "@nacre/client";
 import { plural } from "../format";
 import type { Heard } from "../session/live";
 import { phaseName, shown } from "../session/status";
-import { hasFailed, readTool, summary } from "../session/tool";
+import { hasFailed, readTool, summary, toolName } from "../session/tool";
 
 export type Kind = "phase" | "tool" | "prompt" | "other";
 
@@ -160,7 +160,7 @@ class Teller {
     const call = readTool(content);
     let known = this.#known.get(key);
     if (known === undefined) {
-      known = { key, kind: "tool", what: call.name, detail: "", tone: undefined, from: at, to: null };
+      known = { key, kind: "tool", what: toolName(call), detail: "", tone: undefined, from: at, to: null };
       this.#known.set(key, known);
       this.#add(known, 0);
     }

@@ -3,7 +3,7 @@ import { memo, useState } from "react";
 import { Code } from "../text/code";
 import { DiffCounts, DiffView } from "../text/diff-view";
 import { Icon } from "../ui/icon";
-import { edits, hasFailed, pathOf, readTool, summary, type ToolCall } from "./tool";
+import { edits, hasFailed, pathOf, readTool, summary, type ToolCall, toolName } from "./tool";
 
 const LONGEST = 40_000;
 
@@ -19,7 +19,7 @@ export const ToolRow = memo(function ToolRow({ content }: { content: Content }) 
         <span className="fold-mark" data-busy={isOver ? undefined : ""} data-open={isOpen ? "" : undefined}>
           <Icon name="fold" size={12} />
         </span>
-        <span className="tool-name">{call.name}</span>
+        <span className="tool-name">{toolName(call)}</span>
         <span className="tool-summary cut">{summary(call)}</span>
         {first ? <DiffCounts before={first.before} after={first.after} /> : null}
         <span className="tool-state">{state(call)}</span>

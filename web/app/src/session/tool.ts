@@ -27,6 +27,11 @@ export function readTool(content: Content): ToolCall {
   };
 }
 
+/** As people would say it: tools of our own carry our name for the agent's sake alone. */
+export function toolName(call: ToolCall): string {
+  return call.name.replace(/^nacre_/, "").replaceAll("_", " ");
+}
+
 /** The file that it is about. */
 export function pathOf(call: ToolCall): string {
   return shortened(text(call.args["filePath"] ?? call.args["file_path"] ?? call.args["path"]));

@@ -35,7 +35,7 @@ export function Models() {
             <div className="row">
               <h2 className="grow">{NAMES[provider] ?? provider}</h2>
               <span className="badge" data-tone={own.some((model) => model.available) ? "good" : undefined}>
-                {own.some((model) => model.available) ? (key ? "key is set" : "from the environment") : "no key"}
+                {own.some((model) => model.available) ? (key ? "key is set" : "available") : "no key"}
               </span>
             </div>
             <p className="muted small">{own.map((model) => model.name).join(", ")}</p>

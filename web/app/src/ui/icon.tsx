@@ -48,7 +48,7 @@ export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
         d={PATHS[name]}
         fill="none"
         stroke="currentColor"
-        strokeWidth="1.4"
+        strokeWidth={name === "more" ? 2.2 : 1.4}
         strokeLinecap="round"
         strokeLinejoin="round"
       />

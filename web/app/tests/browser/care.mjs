@@ -124,9 +124,14 @@ export default {
       await page.context().close();
     }
     const phone = await world.signedIn({ viewport: { width: 390, height: 844 }, bypassCSP: true });
-    for (const path of ["/", `/sessions/${id}`, `/sessions/${id}/changes`, "/settings/tokens"]) {
+    for (const [path, ready] of [
+      ["/", ".session-link"],
+      [`/sessions/${id}`, ".turn-end"],
+      [`/sessions/${id}/changes`, ".changed-head"],
+      ["/settings/tokens", ".settings-body h1"],
+    ]) {
       await phone.goto(`${world.url}${path}`);
-      await phone.locator(".session-link, .turn-end, .changed-head, .settings-body h1").first().waitFor();
+      await phone.locator(ready).first().waitFor();
       await axe(phone, `phone ${path}`);
     }
   },
@@ -152,6 +157,7 @@ export default {
     await page.keyboard.press("Enter");
     await page.locator(".session-head").waitFor();
     await page.goto(`${world.url}/`);
+    await page.getByRole("heading", { name: "Sessions", exact: true }).waitFor();
     await page.keyboard.press("n");
     await page.getByRole("dialog", { name: "New session" }).waitFor();
     await page.keyboard.press("Escape");

@@ -118,10 +118,7 @@ export default {
     await page.goto(`${world.url}/sessions/${id}/egress`);
     const row = page.locator(".blocked-row", { hasText: "pearls.example" });
     await row.waitFor({ timeout: 60_000 });
-    await page
-      .getByRole("tab", { name: /Egress/ })
-      .getByText("1", { exact: true })
-      .waitFor();
+    await page.locator(".tabs .count", { hasText: /^1/ }).waitFor();
     await page.reload();
     await row.getByRole("button", { name: "Always" }).click();
     await row.getByText("allowed").waitFor();

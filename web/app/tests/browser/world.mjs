@@ -132,6 +132,10 @@ export class World {
     );
   }
 
+  get #isUp() {
+    return this.#server !== null && this.#server.exitCode === null && this.#server.signalCode === null;
+  }
+
   /** As a crash would. */
   async kill() {
     const gone = new Promise((resolve) => this.#server.once("exit", resolve));
@@ -198,6 +202,8 @@ export class World {
   async tidy() {
     for (const context of this.#contexts) await context.close().catch(() => {});
     this.#contexts.clear();
+    // A test that failed between a kill and a start leaves none behind.
+    if (!this.#isUp) await this.start();
     const kept = await this.#shared;
     for (const archived of ["false", "true"]) {
       const { items } = await this.call("GET", `/v1/sessions?limit=200&archived=${archived}`);
@@ -223,7 +229,7 @@ export class World {
   }
 
   async end() {
-    if (this.#server && this.#server.exitCode === null) {
+    if (this.#isUp) {
       this.#shared = null;
       await this.tidy();
       const gone = new Promise((resolve) => this.#server.once("exit", resolve));

@@ -14,15 +14,13 @@ export async function beginModel(scripts) {
     request.on("end", () => void answer(JSON.parse(body || "{}"), scripts, response));
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${server.address().port}/v1`;
   return {
     settings: {
       NACRE_MODELS__DEFAULT: "script/scripted",
-      NACRE_MODELS__CUSTOM: JSON.stringify([
-        { id: "script", name: "Script", url: `http://127.0.0.1:${server.address().port}/v1`, models: ["scripted"] },
-      ]),
-      NACRE_MODELS__PRICES: JSON.stringify([
-        { provider: "script", model: "scripted", input: 3_000_000, output: 15_000_000 },
-      ]),
+      // As settings are written in the environment.
+      NACRE_MODELS__CUSTOM: `[{id="script",name="Script",url="${url}",models=["scripted"]}]`,
+      NACRE_MODELS__PRICES: '[{provider="script",model="scripted",input=3000000,output=15000000}]',
     },
     end: () => server.close(),
   };

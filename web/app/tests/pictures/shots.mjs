@@ -88,9 +88,6 @@ try {
     await to("/settings/models");
     await page.locator(".card").first().waitFor();
     await shot("settings");
-    await to("/settings/machines");
-    await page.locator(".card").first().waitFor();
-    await shot("sandboxes");
     await page.setViewportSize({ width: 390, height: 780 });
     await to(`/sessions/${late}`);
     await page.locator(".answer").first().waitFor();

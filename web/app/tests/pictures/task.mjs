@@ -82,14 +82,14 @@ export const SCRIPTS = {
     { say: "I look at `finish` first.", ...read("pearl/src/todo.js") },
     {
       say: "It writes into the item that it was given, so every holder of the list sees the change. I look what the tests say now.",
-      ...bash("cd pearl && node --test 2>&1 | tail -9", "Run the tests"),
+      ...bash("node --test 2>&1 | tail -9", "Run the tests"),
     },
     {
       say: "They pass, because none of them looks at the old list. I mend `finish` so that it makes a new one:",
       ...edit(MENDED),
     },
     { say: "And a test that would have found it:", ...write("pearl/test/todo.test.js", NEW_TEST) },
-    { say: "", ...bash("cd pearl && node --test 2>&1 | tail -9", "Run the tests again") },
+    { say: "", ...bash("node --test 2>&1 | tail -9", "Run the tests again") },
     {
       say: `\`finish\` returns a new list now and leaves the one it was given alone.
 
@@ -107,7 +107,7 @@ Both tests pass. \`open\` and \`add\` never wrote into their list, so they stay 
       tool: "edit",
       args: { filePath: inWorkspace("pearl/src/todo.js"), oldString: MENDED, newString: COPIED },
     },
-    { say: "", ...bash("cd pearl && node --test 2>&1 | tail -9", "Run the tests") },
+    { say: "", ...bash("node --test 2>&1 | tail -9", "Run the tests") },
     {
       say: "It works, and the tests pass. It copies every item, also those that nobody touched: for long lists `map` is the better one.",
     },
@@ -137,7 +137,7 @@ Who relied on \`finish\` writing into its list has to take what it returns. Ther
     },
   ],
   "time out": [
-    { say: "I look for what takes long.", ...bash("cd pearl && ls && git log --oneline | head -3", "Look around") },
+    { say: "I look for what takes long.", ...bash("ls && git log --oneline | head -3", "Look around") },
     { say: "The export asks for each item by itself. One request for all of them would do. Shall I change that?" },
   ],
 };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readPatch, undo } from "../../src/text/patch";
+import { numberedLines, readPatch, undo, untracked } from "../../src/text/patch";
 
 const PATCH = `diff --git a/src/a.ts b/src/a.ts
 index 1..2 100644
@@ -65,5 +65,32 @@ describe("patches", () => {
     for (const text of ["", "nonsense", "diff --git", "@@ -1 +1 @@\n+x", "diff --git a/x b/x\n@@ -9,9 +9,9 @@"]) {
       expect(() => readPatch(text)).not.toThrow();
     }
+  });
+
+  it("has the numbers of its lines, and says where hunks are apart", () => {
+    const patch = readPatch(
+      [
+        "diff --git a/a.txt b/a.txt",
+        "--- a/a.txt",
+        "+++ b/a.txt",
+        "@@ -1,2 +1,2 @@",
+        "-one",
+        "+uno",
+        " two",
+        "@@ -9 +9,2 @@",
+        " nine",
+        "+ten",
+        "",
+      ].join("\n"),
+    )[0];
+    const shown = (patch === undefined ? [] : numberedLines(patch)).map((line) =>
+      line.kind === "gap" ? line.text : `${line.before ?? ""}|${line.after ?? ""} ${line.text}`,
+    );
+    expect(shown).toEqual(["1| one", "|1 uno", "2|2 two", "@@ line 9", "9|9 nine", "|10 ten"]);
+  });
+
+  it("of a file that git does not know yet is all new", () => {
+    expect(untracked("new.txt", "a\nb\n")).toMatchObject({ added: 2, removed: 0, kind: "added" });
+    expect(numberedLines(untracked("new.txt", "a\n"))).toEqual([{ kind: "new", text: "a", before: null, after: 1 }]);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { ago, bytes, duration, money, repoName, tokens } from "../../src/format";
 import { readGit } from "../../src/panels/git";
 import { pageAt } from "../../src/router";
-import { edits, hasFailed, lastTest, readTool, summary } from "../../src/session/tool";
+import { edits, hasFailed, lastTest, readTool, summary, toolName } from "../../src/session/tool";
 
 describe("numbers and times", () => {
   it("are short", () => {
@@ -22,6 +22,7 @@ describe("a tool call in one line", () => {
     expect(summary(call("bash", { command: "ls -la\npwd", description: "look" }))).toBe("ls -la");
     expect(summary(call("write", { filePath: "/home/user/workspace/a/b.ts" }))).toBe("a/b.ts");
     expect(summary(call("services_expose", { nacre_agent_session: "ses_1", port: 3000 }))).toBe("port 3000");
+    expect(toolName(call("nacre_services_expose", {}))).toBe("services expose");
     expect(summary(call("odd", { deep: { x: 1 } }))).toBe("");
   });
 
