@@ -87,6 +87,13 @@ export interface Degraded {
   since: string;
 }
 
+/** Whether the machine can run sandboxes. */
+export interface Doctor {
+  /** Nothing is missing. */
+  ok: boolean;
+  findings: Finding[];
+}
+
 export interface EditPrompt {
   content: string;
 }
@@ -113,6 +120,18 @@ export interface EgressBlocked {
   can_allow: boolean;
   /** More attempts that nobody was told of. */
   untold?: number | null;
+}
+
+/** What sessions of an organisation reach that say nothing of it. */
+export interface EgressDefaults {
+  policy: EgressPolicy;
+  /** On the list of every session, as the server is configured. */
+  allow: string[];
+  /**
+   * What every sandbox with a list reaches: package registries, git hosts, and what the machine is
+   * configured with.
+   */
+  everywhere: string[];
 }
 
 export interface EgressPass {
@@ -180,6 +199,16 @@ export interface FileList {
   entries: FileEntry[];
 }
 
+export interface Finding {
+  name: string;
+  status: FindingStatus;
+  found: string;
+  /** What to do, when something is to be done. */
+  advice?: string | null;
+}
+
+export type FindingStatus = "ok" | "info" | "warning" | "missing";
+
 export interface Fork {
   /** One of the session's; its files as they are now, if none is named. */
   snapshot_id?: string | null;
@@ -235,6 +264,8 @@ export interface Message {
   usage?: unknown;
   /** It was undone, with what it did to files. */
   reverted?: boolean;
+  /** It was said in the session that this one was forked from. */
+  inherited?: boolean;
   parts: MessagePart[];
 }
 
@@ -311,6 +342,15 @@ export interface NewRepo {
   bundle?: string | null;
   /** Below the workspace; the last name of the address, unless it is said. */
   path?: string | null;
+}
+
+export interface NewRepository {
+  /** As in `https://host/owner/name`. */
+  url: string;
+  /** `owner/name`, unless it is said. */
+  name?: string | null;
+  /** The remote's own, unless it is said. */
+  default_branch?: string | null;
 }
 
 export interface NewSecret {
@@ -408,6 +448,8 @@ export interface PageMessage {
     usage?: unknown;
     /** It was undone, with what it did to files. */
     reverted?: boolean;
+    /** It was said in the session that this one was forked from. */
+    inherited?: boolean;
     parts: MessagePart[];
   }[];
   /** Given as `cursor` it leads to the next ones. Absent at the end. */
@@ -441,6 +483,19 @@ export interface PagePull {
     created_at: string;
     /** When its forge was last asked. */
     seen_at: string;
+  }[];
+  /** Given as `cursor` it leads to the next ones. Absent at the end. */
+  next_cursor?: string | null;
+}
+
+/** Some of a list, and where to go on. */
+export interface PageRepository {
+  items: {
+    id: string;
+    url: string;
+    name: string;
+    default_branch?: string | null;
+    created_at: string;
   }[];
   /** Given as `cursor` it leads to the next ones. Absent at the end. */
   next_cursor?: string | null;
@@ -482,7 +537,11 @@ export interface PageSession {
     snapshot_id?: string | null;
     prebuild_id?: string | null;
     parent_id?: string | null;
+    /** The snapshot that a fork began from. It stays, whatever becomes of either session. */
+    origin_snapshot_id?: string | null;
     degraded?: Degraded | null;
+    /** What of a session at rest is kept: `memory` (it wakes as it was) or `disk`. */
+    kept?: string | null;
     pause_reason?: string | null;
     paused_at?: string | null;
     stop_reason?: string | null;
@@ -649,6 +708,15 @@ export interface Recover {
   accept: boolean;
 }
 
+/** A repository that an organisation works on, to choose from. */
+export interface Repository {
+  id: string;
+  url: string;
+  name: string;
+  default_branch?: string | null;
+  created_at: string;
+}
+
 export type Role = "owner" | "member" | "viewer";
 
 /** What is known of a secret; never its value. */
@@ -716,7 +784,11 @@ export interface Session {
   snapshot_id?: string | null;
   prebuild_id?: string | null;
   parent_id?: string | null;
+  /** The snapshot that a fork began from. It stays, whatever becomes of either session. */
+  origin_snapshot_id?: string | null;
   degraded?: Degraded | null;
+  /** What of a session at rest is kept: `memory` (it wakes as it was) or `disk`. */
+  kept?: string | null;
   pause_reason?: string | null;
   paused_at?: string | null;
   stop_reason?: string | null;
@@ -786,6 +858,40 @@ export type SnapshotInfo = Receipt & {
 };
 
 export type Status = "starting" | "running" | "migrating" | "paused" | "suspended" | "stopped";
+
+/** What is on the disk of the machine that runs sandboxes, of all organisations together. */
+export interface Storage {
+  sandboxes: StoragePart;
+  layers: StoragePart;
+  snapshots: StoragePart;
+  /** What was removed and is not gone yet. */
+  trash: StoragePart;
+  programs: StoragePart;
+  records: StoragePart;
+  total_bytes: number;
+  free_bytes: number;
+}
+
+export interface StoragePart {
+  count: number;
+  bytes: number;
+}
+
+export interface TerminalInfo {
+  name: string;
+  rows: number;
+  columns: number;
+  /** How many look at it. */
+  viewers: number;
+  started_at: string;
+  /** When somebody last typed. */
+  typed_at?: string | null;
+}
+
+/** Terminals that run in a sandbox, whether anybody looks or not. */
+export interface TerminalList {
+  terminals: TerminalInfo[];
+}
 
 /** What is known of a token; never the token. */
 export interface Token {
