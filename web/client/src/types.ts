@@ -167,6 +167,19 @@ export interface ExecRequest {
   timeout_ms?: number | null;
 }
 
+/** Something that went wrong in a session, as its log has it. */
+export interface FaultInfo {
+  /** Of the event that tells it. */
+  seq: number;
+  at: string;
+  code: string;
+  message: string;
+  phase?: string | null;
+  prompt_id?: string | null;
+  request_id?: string | null;
+  trace_id?: string | null;
+}
+
 export interface FileEntry {
   name: string;
   /** `file`, `directory`, `link` or `other`. */
@@ -355,6 +368,14 @@ export interface NewToken {
   expires_in_ms?: number | null;
 }
 
+/** What to do about a session. */
+export interface Next {
+  /** To type. */
+  command: string;
+  /** What it does, where the command does not say it. */
+  why?: string | null;
+}
+
 export interface Organisation {
   id: string;
   name: string;
@@ -500,6 +521,9 @@ export interface PageSession {
     last_seq: number;
     /** Of its last start. */
     phases?: PhaseInfo[];
+    /** What went wrong last, the newest first. Only where one session is asked for. */
+    faults?: FaultInfo[];
+    next?: Next | null;
     usage?: SessionUsage | null;
   }[];
   /** Given as `cursor` it leads to the next ones. Absent at the end. */
@@ -573,6 +597,8 @@ export interface Problem {
   detail: string;
   /** Stable, for programs. */
   code: string;
+  /** Names the request in the server's log. */
+  request_id?: string | null;
 }
 
 export interface Prompt {
@@ -734,6 +760,9 @@ export interface Session {
   last_seq: number;
   /** Of its last start. */
   phases?: PhaseInfo[];
+  /** What went wrong last, the newest first. Only where one session is asked for. */
+  faults?: FaultInfo[];
+  next?: Next | null;
   usage?: SessionUsage | null;
 }
 

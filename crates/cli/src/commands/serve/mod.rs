@@ -55,9 +55,7 @@ pub(crate) struct Arguments {
 pub(crate) struct ServeArguments {
     #[command(flatten)]
     usual: Arguments,
-    /// What this process does: api (records), gateway (sessions, sockets, previews, doors), worker
-    /// (what is done in the background). All of it, if it is not said; a part needs a PostgreSQL
-    /// that the others share, because SQLite's file is one process's alone
+    /// Do only a part: api, gateway, worker; needs a shared PostgreSQL
     #[arg(long = "role", value_name = "ROLE", value_delimiter = ',')]
     roles: Vec<Role>,
 }
