@@ -253,7 +253,10 @@ fn a_log_filter_that_is_none_is_told_with_its_place() {
     let nacre = Nacre::new().with_file("[log]\nformat = \"json\"\nfilter = \"nacre=loud\"\n");
     let ran = nacre.run(["config", "check"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("`log.filter` from [home]/nacre.toml"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("`log.filter` from [home]/nacre.toml"),
+        "{ran:?}"
+    );
 }
 
 #[test]

@@ -216,6 +216,7 @@ impl Transcript {
                 status,
                 message,
                 phase,
+                ..
             } => {
                 self.status = Some(Standing {
                     status: *status,
