@@ -202,7 +202,7 @@ impl Running {
             store: store.clone(),
             sessions: sessions.clone(),
             providers,
-            clock: clock.clone(),
+            clock,
             address: address.clone(),
             offer,
             outside,
@@ -215,17 +215,7 @@ impl Running {
         tasks.spawn(async move { door.serve(listener, serving).await });
         let (keeping, house) = (stop.clone(), front.clone());
         tasks.spawn(async move { house.keep_house(keeping).await });
-        // What there is to do takes a session up, which is the gateway's.
-        if roles.worker && roles.gateway {
-            let jobs = Runner::new(
-                store.clone(),
-                Arc::new(sessions.clone()),
-                clock,
-                jobs::Config::usual(),
-                "server",
-            );
-            tasks.spawn(jobs.with::<Expire>().run(stop.clone()));
-        }
+        start_jobs(&tasks, &stop, roles, &store, &sessions);
         let sweeping = sessions.clone();
         tasks.spawn(async move {
             if roles.gateway
@@ -291,6 +281,27 @@ impl Running {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What there is to do takes a session up, which is the gateway's.
+fn start_jobs(
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+    roles: Roles,
+    store: &Store,
+    sessions: &Sessions,
+) {
+    if !roles.worker || !roles.gateway {
+        return;
+    }
+    let jobs = Runner::new(
+        store.clone(),
+        Arc::new(sessions.clone()),
+        Arc::new(SystemClock),
+        jobs::Config::usual(),
+        "server",
+    );
+    tasks.spawn(jobs.with::<Expire>().run(stop.clone()));
 }
 
 /// The lock of the home keeps everybody else from a database that is a file in it, so nobody could
