@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use crate::config::{self, Log, LogFormat};
 use crate::error::CommandError;
@@ -82,7 +82,7 @@ where
         let about = event.metadata();
         let mut line = Map::new();
         let spans = context.event_scope().into_iter();
-        for span in spans.flat_map(|scope| scope.from_root()) {
+        for span in spans.flat_map(Scope::from_root) {
             if let Some(fields) = span.extensions().get::<FormattedFields<N>>() {
                 add(&mut line, &fields.fields);
             }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
-use doors::forge::Forges;
+use doors::forge::{Apps, Forges};
 use doors::models::Upstream;
 use doors::{Git, Models, NetworkError};
 use model::session::Place;
@@ -68,7 +68,7 @@ pub struct Outside {
     origin: String,
     models: Models,
     git: Git,
-    forges: Forges,
+    forges: Arc<Forges>,
     tokens: Arc<Tokens>,
     keys: Arc<Keyring>,
     default_model: Option<String>,
@@ -90,9 +90,12 @@ impl Outside {
         let budget = parts.models.budget;
         let meter = Book::new(parts.store.clone(), Arc::clone(&parts.clock), budget);
         let meter = Arc::new(meter);
+        let forges = Arc::new(Forges::new(&parts.git)?);
         let tokens = Arc::new(Tokens {
             store: parts.store.clone(),
             vault: Arc::clone(&parts.vault),
+            forges: Arc::clone(&forges),
+            apps: Apps::new(Arc::clone(&parts.clock)),
         });
         let grants = Arc::new(Granted {
             store: parts.store.clone(),
@@ -102,7 +105,7 @@ impl Outside {
             vault: parts.vault,
             providers: parts.providers,
             models: Models::new(parts.models, Arc::clone(&keys) as _, meter)?,
-            forges: Forges::new(&parts.git)?,
+            forges,
             git: Git::new(parts.git, grants)?,
             tokens,
             keys,

@@ -186,6 +186,19 @@ export interface ExecRequest {
   timeout_ms?: number | null;
 }
 
+/** Something that went wrong in a session, as its log has it. */
+export interface FaultInfo {
+  /** Of the event that tells it. */
+  seq: number;
+  at: string;
+  code: string;
+  message: string;
+  phase?: string | null;
+  prompt_id?: string | null;
+  request_id?: string | null;
+  trace_id?: string | null;
+}
+
 export interface FileEntry {
   name: string;
   /** `file`, `directory`, `link` or `other`. */
@@ -395,6 +408,14 @@ export interface NewToken {
   expires_in_ms?: number | null;
 }
 
+/** What to do about a session. */
+export interface Next {
+  /** To type. */
+  command: string;
+  /** What it does, where the command does not say it. */
+  why?: string | null;
+}
+
 export interface Organisation {
   id: string;
   name: string;
@@ -559,6 +580,9 @@ export interface PageSession {
     last_seq: number;
     /** Of its last start. */
     phases?: PhaseInfo[];
+    /** What went wrong last, the newest first. Only where one session is asked for. */
+    faults?: FaultInfo[];
+    next?: Next | null;
     usage?: SessionUsage | null;
   }[];
   /** Given as `cursor` it leads to the next ones. Absent at the end. */
@@ -632,6 +656,8 @@ export interface Problem {
   detail: string;
   /** Stable, for programs. */
   code: string;
+  /** Names the request in the server's log. */
+  request_id?: string | null;
 }
 
 export interface Prompt {
@@ -806,6 +832,9 @@ export interface Session {
   last_seq: number;
   /** Of its last start. */
   phases?: PhaseInfo[];
+  /** What went wrong last, the newest first. Only where one session is asked for. */
+  faults?: FaultInfo[];
+  next?: Next | null;
   usage?: SessionUsage | null;
 }
 

@@ -86,6 +86,8 @@ fn the_settings_are_shown_with_where_they_are_from() {
     local.first_id             1000000                  [home]/nacre.toml
     local.pause_to_disk_after  1h                       [home]/nacre.toml
     local.ranges               100                      NACRE_LOCAL__RANGES
+    log.filter                 -                        default
+    log.format                 text                     default
     models.anthropic_models    []                       default
     models.anthropic_url       -                        default
     models.at_a_time           -                        default
@@ -109,6 +111,7 @@ fn the_settings_are_shown_with_where_they_are_from() {
     sessions.idle_in_chats     30m                      default
     sessions.paused            3h                       default
     sessions.provider          local                    default
+    telemetry.endpoint         -                        default
     [exit 0]
     ");
 }
@@ -243,4 +246,23 @@ fn a_bad_log_filter_is_wrong_usage() {
         .with("NACRE_LOG", "a=b=c")
         .run(["config", "check"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
+}
+
+#[test]
+fn a_log_filter_that_is_none_is_told_with_its_place() {
+    let nacre = Nacre::new().with_file("[log]\nformat = \"json\"\nfilter = \"nacre=loud\"\n");
+    let ran = nacre.run(["config", "check"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.stderr.contains("`log.filter` from [home]/nacre.toml"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn a_part_of_a_server_needs_a_database_that_others_share() {
+    let nacre = Nacre::new();
+    let ran = nacre.run(["serve", "--role", "api,worker"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("NACRE_DATABASE_URL"), "{ran:?}");
 }

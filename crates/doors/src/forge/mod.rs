@@ -1,6 +1,7 @@
 //! Forges: where pull requests are. Only the host asks them, with a token that no sandbox sees.
 
 mod answer;
+mod app;
 
 use std::fmt;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use crate::git;
 use crate::network::{NetworkError, why};
 use answer::{Said, read, shorten};
+pub use app::{App, Apps};
 
 /// A host whose API is `GitHub`'s.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -273,8 +275,19 @@ impl Forges {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Said, ForgeError> {
+        let path = format!("/repos/{}{path}", at.name);
+        self.ask_api(at, method, &path, body).await
+    }
+
+    async fn ask_api(
+        &self,
+        at: &At<'_>,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Said, ForgeError> {
         let secrets = Redactor::new([at.token.expose()]);
-        let url = format!("{}/repos/{}{path}", at.api, at.name);
+        let url = format!("{}{path}", at.api);
         let mut request = self
             .client
             .request(method, url)

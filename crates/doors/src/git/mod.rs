@@ -18,6 +18,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::StreamExt as _;
+use http_body_util::Empty;
 use hyper::body::Body;
 use hyper::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap,
@@ -52,6 +53,11 @@ pub trait Grants: Send + Sync + fmt::Debug {
         repo: &str,
         verb: Verb,
     ) -> Result<Option<Secret>, Refusal>;
+
+    /// The host did not take the token. True where [`may`](Self::may) has another now.
+    async fn renew(&self, _visitor: &Visitor, _host: &str, _repo: &str) -> bool {
+        false
+    }
 }
 
 /// Why not, in words that git shows to whoever asked.
@@ -141,14 +147,8 @@ impl Git {
         let uri = &head.uri;
         let asked = Asked::read(&head.method, uri.path(), uri.query(), &self.config.hosts)?;
         let slot = self.gate.enter(visitor)?;
-        let Asked { address, verb, .. } = &asked;
-        let granted = self
-            .grants
-            .may(visitor, &address.host, &address.repo, *verb)
-            .await;
-        let token =
-            granted.map_err(|refusal| Refused::new(StatusCode::FORBIDDEN, refusal.reason))?;
-
+        let Asked { address, .. } = &asked;
+        let token = self.token(visitor, &asked).await?;
         let is_too_long = Arc::new(AtomicBool::new(false));
         let request = self.request(&asked, &head.headers, token.as_ref(), body, &is_too_long)?;
         let secrets = secrets(token.as_ref());
@@ -160,7 +160,49 @@ impl Git {
             let message = format!("cannot get an answer from {}: {why}", address.host);
             Refused::new(StatusCode::BAD_GATEWAY, message)
         })?;
+        let is_refused = answer.status() == StatusCode::UNAUTHORIZED && token.is_some();
+        if is_refused
+            && self
+                .grants
+                .renew(visitor, &address.host, &address.repo)
+                .await
+        {
+            // What brings nothing along can be asked again at once; the rest git asks again itself.
+            if asked.part == Part::Refs {
+                return self.ask_again(visitor, &asked, &head.headers, slot).await;
+            }
+        }
         self.pass_back(&asked, answer, token.is_some(), &secrets, slot)
+            .await
+    }
+
+    async fn token(&self, visitor: &Visitor, asked: &Asked) -> Result<Option<Secret>, Refused> {
+        let Asked { address, verb, .. } = asked;
+        let may = self
+            .grants
+            .may(visitor, &address.host, &address.repo, *verb);
+        let granted = may.await;
+        granted.map_err(|refusal| Refused::new(StatusCode::FORBIDDEN, refusal.reason))
+    }
+
+    /// With the token that there is now, once.
+    async fn ask_again(
+        &self,
+        visitor: &Visitor,
+        asked: &Asked,
+        sent: &HeaderMap,
+        slot: Slot,
+    ) -> Result<Answer, Refused> {
+        let token = self.token(visitor, asked).await?;
+        let secrets = secrets(token.as_ref());
+        let nothing = Empty::<Bytes>::new();
+        let request = self.request(asked, sent, token.as_ref(), nothing, &Arc::default())?;
+        let answer = request.send().await.map_err(|error| {
+            let why = why(error, &secrets);
+            let message = format!("cannot get an answer from {}: {why}", asked.address.host);
+            Refused::new(StatusCode::BAD_GATEWAY, message)
+        })?;
+        self.pass_back(asked, answer, token.is_some(), &secrets, slot)
             .await
     }
 

@@ -53,6 +53,10 @@ impl doors::Grants for Granted {
             "{host}/{repo} is not one of this session's repositories: make a session with it"
         )))
     }
+
+    async fn renew(&self, _visitor: &doors::Visitor, host: &str, repo: &str) -> bool {
+        self.tokens.renew(host, repo)
+    }
 }
 
 fn refusal(reason: String) -> Refusal {

@@ -1,8 +1,10 @@
 //! Which token a session's git goes out with: the repository's own, else the one of whoever made the
-//! session, else the organisation's for the host, else none.
+//! session, else the organisation's for the host, else none. In the place of each may be an app,
+//! which gets a token for the repository.
 
 use std::sync::Arc;
 
+use doors::forge::{App, Apps, Forges};
 use model::Secret;
 use store::Store;
 use store::secrets::Scope;
@@ -14,6 +16,8 @@ use crate::vault::Vault;
 pub(super) struct Tokens {
     pub(super) store: Store,
     pub(super) vault: Arc<Vault>,
+    pub(super) forges: Arc<Forges>,
+    pub(super) apps: Apps,
 }
 
 impl Tokens {
@@ -36,15 +40,28 @@ impl Tokens {
             };
             // The next one might do something else than what was meant.
             let opened = self.vault.open_secret(sealed);
-            return opened.map(Some).map_err(|error| {
+            let opened = opened.map_err(|error| {
                 tracing::error!(%error, host, "a git token cannot be opened");
                 format!(
                     "the {} for {host} cannot be opened: set it again",
                     word(&scope)
                 )
-            });
+            })?;
+            return match App::read(&opened) {
+                None => Ok(Some(opened)),
+                Some(Ok(app)) => {
+                    let token = self.apps.token(&self.forges, &app, host, repo).await;
+                    token.map(Some).map_err(|error| error.to_string())
+                }
+                Some(Err(wrong)) => Err(format!("the {} for {host}: {wrong}", word(&scope))),
+            };
         }
         Ok(None)
+    }
+
+    /// The host did not take it: an app gets another. True where it was one's.
+    pub(super) fn renew(&self, host: &str, repo: &str) -> bool {
+        self.apps.forget(host, repo)
     }
 
     /// In order.

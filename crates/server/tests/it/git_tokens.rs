@@ -40,7 +40,7 @@ async fn set(world: &World, who: &Somebody, scope: Value, value: &str) -> Value 
 }
 
 /// The token that the host saw.
-async fn fetched(world: &World, host: &StandIn, id: &str) -> (u16, String) {
+pub(crate) async fn fetched(world: &World, host: &StandIn, id: &str) -> (u16, String) {
     let session: Id<Session> = id.parse().unwrap();
     let key = world.vault.session_key(session, 1);
     let path = format!(

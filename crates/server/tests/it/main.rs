@@ -7,6 +7,7 @@ mod attacks;
 mod bodies;
 mod description;
 mod egress;
+mod git_apps;
 mod git_tokens;
 mod hostility;
 mod members;

@@ -55,9 +55,7 @@ pub(crate) struct Arguments {
 pub(crate) struct ServeArguments {
     #[command(flatten)]
     usual: Arguments,
-    /// What this process does: api (records), gateway (sessions, sockets, previews, doors), worker
-    /// (what is done in the background). All of it, if it is not said; a part needs a PostgreSQL
-    /// that the others share, because SQLite's file is one process's alone
+    /// Do only a part: api, gateway, worker; needs a shared PostgreSQL
     #[arg(long = "role", value_name = "ROLE", value_delimiter = ',')]
     roles: Vec<Role>,
 }
@@ -206,7 +204,7 @@ impl Running {
             store: store.clone(),
             sessions: sessions.clone(),
             providers,
-            clock: clock.clone(),
+            clock,
             address: address.clone(),
             offer,
             outside,
@@ -219,17 +217,7 @@ impl Running {
         tasks.spawn(async move { door.serve(listener, serving).await });
         let (keeping, house) = (stop.clone(), front.clone());
         tasks.spawn(async move { house.keep_house(keeping).await });
-        // What there is to do takes a session up, which is the gateway's.
-        if roles.worker && roles.gateway {
-            let jobs = Runner::new(
-                store.clone(),
-                Arc::new(sessions.clone()),
-                clock,
-                jobs::Config::usual(),
-                "server",
-            );
-            tasks.spawn(jobs.with::<Expire>().run(stop.clone()));
-        }
+        start_jobs(&tasks, &stop, roles, &store, &sessions);
         let sweeping = sessions.clone();
         tasks.spawn(async move {
             if roles.gateway
@@ -295,6 +283,27 @@ impl Running {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What there is to do takes a session up, which is the gateway's.
+fn start_jobs(
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+    roles: Roles,
+    store: &Store,
+    sessions: &Sessions,
+) {
+    if !roles.worker || !roles.gateway {
+        return;
+    }
+    let jobs = Runner::new(
+        store.clone(),
+        Arc::new(sessions.clone()),
+        Arc::new(SystemClock),
+        jobs::Config::usual(),
+        "server",
+    );
+    tasks.spawn(jobs.with::<Expire>().run(stop.clone()));
 }
 
 /// The lock of the home keeps everybody else from a database that is a file in it, so nobody could

@@ -88,6 +88,7 @@ impl Answer {
                 status,
                 message,
                 phase,
+                ..
             } => match (status, phase) {
                 (ClientStatus::Error | ClientStatus::Degraded | ClientStatus::Stopped, _) => {
                     let why = message.clone();

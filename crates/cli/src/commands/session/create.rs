@@ -112,6 +112,7 @@ async fn until_it_runs(
                     status,
                     message,
                     phase,
+                    ..
                 } => {
                     if let Some(phase) = phase {
                         phases.hear(phase);
