@@ -12,23 +12,7 @@ use fs_err as fs;
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
-use wire::workplace::{
-    AGENT_PORT, DESKTOP_PORT, DEVTOOLS_PORT, EDITOR_PORT, GATEWAY_PORT, GIT_PORT, MODEL_PORT,
-    PREVIEW_PORT, TOOLS_PORT, VNC_PORT,
-};
-
-const OURS: [u16; 10] = [
-    AGENT_PORT,
-    DESKTOP_PORT,
-    DEVTOOLS_PORT,
-    EDITOR_PORT,
-    GATEWAY_PORT,
-    GIT_PORT,
-    MODEL_PORT,
-    PREVIEW_PORT,
-    TOOLS_PORT,
-    VNC_PORT,
-];
+use wire::workplace::OUR_PORTS;
 
 /// A server takes a moment from its start to its port.
 const FIRST: Duration = Duration::from_millis(250);
@@ -43,7 +27,7 @@ const MAX_TABLE: u64 = 4 << 20;
 const MAX_PORTS: usize = 256;
 
 pub fn is_ours(port: u16) -> bool {
-    OURS.contains(&port)
+    OUR_PORTS.contains(&port)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -229,6 +213,6 @@ mod tests {
         assert!(changes.has_changed().unwrap());
         ports.leave_out(number);
         assert!(!ports.list().iter().any(|port| port.port == number));
-        assert!(is_ours(4000) && !is_ours(3000) && !is_ours(300));
+        assert!(is_ours(4000) && is_ours(3128) && !is_ours(3000) && !is_ours(300));
     }
 }
