@@ -9,7 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use model::{Clock, Redactor, Secret, SystemClock};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
@@ -59,7 +59,7 @@ pub enum ServeError {
 
 /// Works until PID 1 is gone, or asks it to end. To be run inside a [`tokio::task::LocalSet`].
 pub async fn serve(hands: Hands, order: Order) -> Result<(), ServeError> {
-    let mut asked_to_end = signal(SignalKind::terminate()).map_err(ServeError::Signal)?;
+    let asked_to_end = signal(SignalKind::terminate()).map_err(ServeError::Signal)?;
     let place = Place::standard();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let hands = Rc::new(hands);
@@ -157,18 +157,22 @@ pub async fn serve(hands: Hands, order: Order) -> Result<(), ServeError> {
     }
     // Whoever is shown the agent may ask for its password for as long as we live.
     let _told_password = told_password;
+    work_until(asked_to_end, tasks, ending).await;
+    Ok(())
+}
+
+async fn work_until(mut asked_to_end: Signal, mut tasks: JoinSet<()>, link: Option<Handle>) {
     loop {
         tokio::select! {
             Some(_) = tasks.join_next() => {}
             _ = asked_to_end.recv() => break,
         }
     }
-    if let Some(link) = ending {
+    if let Some(link) = link {
         link.shut_down().await;
         // Whoever waited has been answered; the answers are on their way.
         tokio::time::sleep(LAST_WORDS).await;
     }
-    Ok(())
 }
 
 /// What must be in no line of the log: what the host gave us, and what we made.

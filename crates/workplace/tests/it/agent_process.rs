@@ -168,6 +168,11 @@ fn starts() -> Vec<i32> {
     starts.lines().map(|line| line.parse().unwrap()).collect()
 }
 
+fn kill() {
+    let pid = rustix::process::Pid::from_raw(*starts().last().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
 impl Kept {
     async fn is_running(&mut self) -> Arc<dyn Agent> {
         let running = self
@@ -177,11 +182,6 @@ impl Kept {
             State::Running(agent) => Arc::clone(agent),
             _ => unreachable!("it was waited for"),
         }
-    }
-
-    fn kill(&self) {
-        let pid = rustix::process::Pid::from_raw(*starts().last().unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     }
 
     async fn told(&mut self) -> (HealthKind, u64, String) {
@@ -199,7 +199,7 @@ fn prompt() -> Prompt {
 #[test]
 fn a_killed_agent_is_back_and_that_is_told() {
     with_keeper(async |mut kept| {
-        kept.kill();
+        kill();
         let (kind, count, message) = kept.told().await;
         assert_eq!((kind, count), (HealthKind::AgentCrash, 1), "{message}");
         assert!(message.contains("signal 9"), "{message}");
@@ -212,7 +212,7 @@ fn a_killed_agent_is_back_and_that_is_told() {
 fn another_agent_than_the_one_we_know_is_not_called_running_at_a_later_start_either() {
     with_keeper(async |mut kept| {
         "9.9.9".clone_into(&mut kept.parrot.version.lock().unwrap());
-        kept.kill();
+        kill();
         assert_eq!(kept.told().await.0, HealthKind::AgentCrash);
         let (kind, _, message) = kept.told().await;
         assert_eq!(kind, HealthKind::AgentHealthTimeout);
@@ -228,7 +228,7 @@ fn after_five_crashes_it_is_given_up_and_prompts_fail_at_once() {
     with_keeper(async |mut kept| {
         let agent = kept.is_running().await;
         fs::write("/run/broken", "").unwrap();
-        kept.kill();
+        kill();
         for crash in 1..=5 {
             let (kind, count, message) = kept.told().await;
             assert_eq!((kind, count), (HealthKind::AgentCrash, crash), "{message}");
@@ -282,7 +282,7 @@ fn whoever_sits_on_the_agents_port_has_to_go() {
         let mut here = [0; 4];
         let mut words = squatter.stdout.take().unwrap();
         words.read_exact(&mut here).await.unwrap();
-        kept.kill();
+        kill();
         let ended = tokio::time::timeout(Duration::from_secs(10), squatter.wait()).await;
         assert!(!ended.expect("it is ended").unwrap().success());
         kept.is_running().await;
