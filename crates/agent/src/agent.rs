@@ -68,9 +68,9 @@ pub trait Agent: fmt::Debug + Send + Sync {
     /// How its permissions are decided from now on.
     async fn decide_by(&self, policy: PermissionPolicy);
 
-    /// The agent's process is up, at the place that was dialled before. Its sessions are looked at
-    /// again before they are used.
-    async fn process_started(&self);
+    /// The agent's process was started, at the place that was dialled before. Answers once it is
+    /// healthy, or will not be. Its sessions are looked at again before they are used.
+    async fn process_started(&self) -> Result<(), Failed>;
 
     /// The agent's process is gone. Open turns are closed with the reason `error`; prompts wait for
     /// [`Agent::process_started`].
@@ -149,6 +149,8 @@ pub enum Failed {
     },
     #[error("the agent's answer cannot be used: {0}")]
     BadReply(String),
+    #[error("{0}")]
+    Unhealthy(String),
     #[error("the agent is not there: {0}")]
     AgentGone(String),
 }
@@ -204,6 +206,8 @@ pub struct ModelInfo {
 pub struct Held {
     pub channel: ChannelKey,
     pub session: Option<SessionRef>,
+    /// Conversations that it holds with itself for the prompt under way.
+    pub subagents: Vec<SessionRef>,
     pub status: Status,
     pub prompt: Option<PromptId>,
     pub turn: Option<Id<Turn>>,

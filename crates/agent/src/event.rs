@@ -57,6 +57,11 @@ opaque! {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
     pub channel: ChannelKey,
+    /// What the channel was at.
+    #[serde(skip)]
+    pub prompt: Option<PromptId>,
+    #[serde(skip)]
+    pub session: Option<SessionRef>,
     #[serde(flatten)]
     pub happening: Happening,
 }

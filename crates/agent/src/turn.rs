@@ -22,13 +22,15 @@ use serde_json::{Value, json};
 use crate::event::{self, Content, Happening, Reason, TextKind, Tool, ToolState, TurnError, Usage};
 use crate::prompt::PromptId;
 
-/// More text than this in one part, or more than four times as much in a turn, is cut off.
-pub const MOST_TEXT: usize = 4 << 20;
+/// More text than this in one part, or more than four times as much in a turn, is cut off, and says
+/// so. A part fits into one frame of the link.
+pub const MOST_TEXT: usize = 512 << 10;
 /// Arguments and results of tools.
 pub const MOST_TOOL_DATA: usize = 256 << 10;
 /// Whoever exceeds this is ended: [`Turn::is_full`].
 pub const MOST_PARTS: usize = 4096;
 
+const CUT: &str = "\n[cut: the text goes on]";
 const INTERRUPTED: &str = "interrupted: the turn ended before the tool did";
 
 pub struct Turn {
@@ -128,8 +130,9 @@ impl Turn {
         };
         let allowed = self.allowance(index, more);
         let takes_more = matches!(&self.pieces[index].body,
-            Body::Text { state, .. } if matches!(state, TextState::Begun | TextState::Open));
-        if allowed.is_empty() || !takes_more {
+            Body::Text { text, state, .. } if !text.ends_with(CUT)
+                && matches!(state, TextState::Begun | TextState::Open));
+        if !takes_more {
             return;
         }
         // Deltas are in no log: its place is, before the first of them, so that a tool which is told
@@ -141,14 +144,18 @@ impl Turn {
         };
         *state = TextState::Open;
         let offset = text.len() as u64;
-        text.push_str(allowed);
+        let mut allowed = allowed.to_owned();
+        if allowed.len() < more.len() {
+            allowed.push_str(CUT);
+        }
+        text.push_str(&allowed);
         self.text_in_all += allowed.len();
         let happening = Happening::PartDelta {
             turn: self.id,
             part: piece.id,
             kind: *kind,
             offset,
-            text: allowed.to_owned(),
+            text: allowed,
         };
         self.emit(happening, out);
     }
@@ -164,18 +171,22 @@ impl Turn {
         let Body::Text { text, state, .. } = &self.pieces[index].body else {
             return;
         };
-        if *state == TextState::Closed && text == full {
-            return;
-        }
         if full.is_empty() {
             // An empty part is nothing to show; one that was shown and turns out empty goes.
             return self.withdraw_piece(index, out);
         }
-        self.text_in_all -= text.len();
-        let cut = cut_at(full, MOST_TEXT.min(4 * MOST_TEXT - self.text_in_all));
-        self.text_in_all += cut.len();
+        let others = self.text_in_all - text.len();
+        let mut kept =
+            cut_at(full, MOST_TEXT.min((4 * MOST_TEXT).saturating_sub(others))).to_owned();
+        if kept.len() < full.len() {
+            kept.push_str(CUT);
+        }
+        if *state == TextState::Closed && *text == kept {
+            return;
+        }
+        self.text_in_all = others + kept.len();
         if let Body::Text { text, state, .. } = &mut self.pieces[index].body {
-            cut.clone_into(text);
+            *text = kept;
             *state = TextState::Closed;
         }
         self.emit_piece(index, out);

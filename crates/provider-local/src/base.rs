@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use model::{Id, SnapshotId};
@@ -16,6 +17,7 @@ use provider::{
 };
 
 use crate::error::Doing as _;
+use crate::home::{Home, Lock};
 use crate::inspect::info;
 use crate::rootfs::debian;
 use crate::snapshot::{SnapshotRecord, base_id};
@@ -39,6 +41,8 @@ const RECIPE: [(&str, &str); 6] = [
 /// Where it lies inside, and stays: it says what the base is.
 const PLACE: &str = "/opt/nacre/base";
 const NAME: &str = "base";
+/// How often it is looked whether another build has ended.
+const LOOK: Duration = Duration::from_millis(200);
 /// Of what the recipe said last, for the error.
 const LAST_LINES: usize = 8;
 
@@ -113,6 +117,25 @@ impl Flavour {
     }
 }
 
+/// Waits for whoever builds the same: each would take the other's sandbox for one that was left
+/// behind, and afterwards it is built.
+async fn alone(
+    home: &Home,
+    version: &str,
+    progress: &(dyn Fn(&str) + Send + Sync),
+) -> Result<Lock, ProviderError> {
+    let mut has_said = false;
+    loop {
+        if let Some(lock) = home.try_base(version)? {
+            return Ok(lock);
+        }
+        if !std::mem::replace(&mut has_said, true) {
+            progress("another nacre builds this base; it is waited for");
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 impl Local {
     /// Builds the base, or finds that it is built, and names it `base`. `progress` gets a line at a
     /// time; all of them are in the log that an error names.
@@ -123,6 +146,7 @@ impl Local {
     ) -> Result<Built, ProviderError> {
         let version = flavour.version();
         let home = &self.engine.home;
+        let _alone = alone(home, &version, &*progress).await?;
         if let Some(known) = SnapshotRecord::made_by(home, &version)? {
             return Ok(Built::Known(info(self.call_it_base(known)?)));
         }
@@ -303,5 +327,28 @@ impl<'a> Lines<'a> {
             self.last.pop_front();
         }
         self.last.push_back(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_builds_the_same_base_is_waited_for() {
+        let place = camino_tempfile::tempdir().unwrap();
+        let home = Home::open(place.path()).unwrap();
+        let said = Mutex::new(Vec::new());
+        let progress = |line: &str| said.lock().unwrap().push(line.to_owned());
+        let first = alone(&home, "base-1", &progress).await.unwrap();
+        alone(&home, "base-2", &progress).await.unwrap();
+        let second = alone(&home, "base-1", &progress);
+        let early = tokio::time::timeout(LOOK * 3, second).await;
+        assert!(early.is_err());
+        drop(first);
+        alone(&home, "base-1", &progress).await.unwrap();
+        assert_eq!(said.into_inner().unwrap().len(), 1);
     }
 }

@@ -171,6 +171,13 @@ impl Home {
         Ok(Lock::try_file(file))
     }
 
+    /// Held by whoever builds a base; `None` when somebody builds the same one already.
+    pub(crate) fn try_base(&self, version: &str) -> Result<Option<Lock>, ProviderError> {
+        let path = self.path(format!("run/{version}.lock"));
+        let file = File::create(path).doing("opening the base's lock")?;
+        Ok(Lock::try_file(file))
+    }
+
     fn lock_layers(&self, operation: FlockOperation) -> Result<Lock, ProviderError> {
         let file = File::open(self.path("layers")).doing("opening the layers")?;
         Lock::wait(file, operation, "the layer store")

@@ -28,6 +28,7 @@ mod serve;
 mod spawn;
 mod stdio;
 mod stream;
+mod terminate;
 mod users;
 mod workplace;
 

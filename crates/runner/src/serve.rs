@@ -19,6 +19,7 @@ use wire::guest::Config;
 use crate::group::Groups;
 use crate::inherited::{Inherited, StartError};
 use crate::reaper::Reaper;
+use crate::terminate::Terminate;
 use crate::{code, operation, stdio, workplace};
 
 const MAX_OPERATIONS: usize = 256;
@@ -63,7 +64,7 @@ pub(crate) fn start() -> Result<(), StartError> {
     LocalSet::new().block_on(&runtime, async {
         let listener = UnixListener::from_std(inherited.listener)?;
         let children = signal(SignalKind::child())?;
-        let terminate = signal(SignalKind::terminate())?;
+        let terminate = Terminate::listen()?;
         if let Some(ready) = inherited.ready {
             let _ = rustix::io::write(ready, &[1]);
         }
@@ -77,7 +78,7 @@ async fn serve(
     listener: &UnixListener,
     workplace: Option<OwnedFd>,
     mut children: Signal,
-    mut terminate: Signal,
+    terminate: Terminate,
 ) {
     let mut operations = JoinSet::new();
     let (connections, mut connected) = mpsc::channel(1);
@@ -106,7 +107,7 @@ async fn serve(
                 runner.groups.tidy();
             }
             Some(_) = operations.join_next(), if !operations.is_empty() => {}
-            Some(()) = terminate.recv() => break,
+            () = terminate.asked() => break,
         }
     }
     if getpid().is_init() {

@@ -10,7 +10,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_
 /// Afterwards there is a loopback, an empty `/run`, and a home of `user`, who has the number 1000.
 /// What is made there goes with the last process that sees it.
 pub fn leave_the_machine() -> io::Result<()> {
-    unshare()?;
+    unshare(libc::CLONE_NEWNET | libc::CLONE_NEWNS)?;
     // Nothing that is mounted from here on is seen outside.
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private)?;
@@ -39,13 +39,18 @@ pub fn leave_the_machine() -> io::Result<()> {
     Ok(())
 }
 
+/// The next process that this thread starts is PID 1 of those that it starts.
+pub fn start_anew_with_pid_one() -> io::Result<()> {
+    unshare(libc::CLONE_NEWPID)
+}
+
 #[expect(
     unsafe_code,
     reason = "rustix leaves the kernel's word on threads to its caller"
 )]
-fn unshare() -> io::Result<()> {
+fn unshare(what: i32) -> io::Result<()> {
     // SAFETY: no memory is touched; what it changes, it changes for this thread alone.
-    if unsafe { libc::unshare(libc::CLONE_NEWNET | libc::CLONE_NEWNS) } < 0 {
+    if unsafe { libc::unshare(what) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

@@ -27,7 +27,7 @@ pub const GIT_PORT: u16 = 4003;
 /// The desktop's screen, in everybody's environment.
 pub const DISPLAY: &str = ":99";
 
-/// No tunnel leads to these.
+/// No tunnel leads to these, and no list of ports has them.
 pub const OUR_PORTS: [u16; 11] = [
     GATEWAY_PORT,
     DEVTOOLS_PORT,

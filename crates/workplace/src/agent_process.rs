@@ -25,14 +25,10 @@ use wire::link::{FromRunner, Health, HealthKind};
 
 use crate::files::{FileError, Files};
 use crate::hands::{Hands, Output, Running, Said};
+use crate::squatters;
 
-/// How soon after a crash, and how late at most.
-const FIRST_DELAY: Duration = Duration::from_secs(2);
-const LAST_DELAY: Duration = Duration::from_secs(32);
 /// So many crashes, each soon after the start, and it is given up.
 const BUDGET: u32 = 5;
-/// One that was healthy for so long crashed of something new.
-const HEALTHY: Duration = Duration::from_mins(1);
 /// From the wish that it ends to the end.
 const GRACE: Duration = Duration::from_secs(5);
 /// How often it is looked whether a turn has ended that a restart waits for.
@@ -54,6 +50,26 @@ pub enum State {
     },
 }
 
+/// How soon it is started again.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// After the first crash, and at most.
+    pub first_delay: Duration,
+    pub last_delay: Duration,
+    /// One that lived for so long crashed of something new.
+    pub healthy: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            first_delay: Duration::from_secs(2),
+            last_delay: Duration::from_secs(32),
+            healthy: Duration::from_mins(1),
+        }
+    }
+}
+
 /// Keeps an agent running as the last configuration says. Ends with its configurations.
 #[derive(Debug)]
 pub struct Keeper {
@@ -63,6 +79,7 @@ pub struct Keeper {
     pub home: String,
     pub user: String,
     pub settings: Settings,
+    pub pace: Pace,
     pub configurations: watch::Receiver<Option<Configuration>>,
     pub state: watch::Sender<State>,
     /// What becomes of it is said to the hub.
@@ -84,7 +101,8 @@ enum Ended {
 impl Keeper {
     pub async fn run(mut self) {
         let mut agent: Option<Arc<dyn Agent>> = None;
-        let (mut crashes, mut delay) = (0, FIRST_DELAY);
+        let pace = self.pace;
+        let (mut crashes, mut delay) = (0, pace.first_delay);
         loop {
             let Some(configuration) = self.wanted().await else {
                 return;
@@ -93,18 +111,19 @@ impl Keeper {
             let _ = self.state.send(State::Starting);
             let launch = opencode::launch(&configuration);
             self.settings.permissions = configuration.decides();
+            squatters::evict(configuration.port).await;
             let ended = self.live(&launch, &mut agent).await;
             let (why, exit_code, kind) = match ended {
                 Ended::Over => return,
                 Ended::Superseded => {
-                    (crashes, delay) = (0, FIRST_DELAY);
+                    (crashes, delay) = (0, pace.first_delay);
                     continue;
                 }
                 Ended::ByItself(why, code) => (why, code, HealthKind::AgentCrash),
                 Ended::Unhealthy(why) => (why, None, HealthKind::AgentHealthTimeout),
             };
-            if since.elapsed() >= HEALTHY {
-                (crashes, delay) = (0, FIRST_DELAY);
+            if since.elapsed() >= pace.healthy {
+                (crashes, delay) = (0, pace.first_delay);
             }
             crashes += 1;
             if let Some(agent) = &agent {
@@ -122,7 +141,7 @@ impl Keeper {
                 if self.configurations.changed().await.is_err() {
                     return;
                 }
-                (crashes, delay) = (0, FIRST_DELAY);
+                (crashes, delay) = (0, pace.first_delay);
                 continue;
             }
             let _ = self.state.send(State::Down { why });
@@ -130,7 +149,7 @@ impl Keeper {
                 () = sleep(delay) => {}
                 changed = self.configurations.changed() => if changed.is_err() { return },
             }
-            delay = (delay * 2).min(LAST_DELAY);
+            delay = (delay * 2).min(pace.last_delay);
         }
     }
 
@@ -156,7 +175,7 @@ impl Keeper {
             ready = self.ready(agent.clone()) => ready,
         };
         let ended = match ready {
-            Err(unhealthy) => Ended::Unhealthy(unhealthy.to_string()),
+            Err(unhealthy) => Ended::Unhealthy(unhealthy),
             Ok(ready) => {
                 let _ = self.state.send(State::Running(Arc::clone(&ready)));
                 let ready = agent.insert(ready);
@@ -176,16 +195,14 @@ impl Keeper {
     }
 
     /// Something to talk to, once it listens.
-    async fn ready(
-        &self,
-        known: Option<Arc<dyn Agent>>,
-    ) -> Result<Arc<dyn Agent>, opencode::Unhealthy> {
+    async fn ready(&self, known: Option<Arc<dyn Agent>>) -> Result<Arc<dyn Agent>, String> {
         if let Some(agent) = known {
             agent.decide_by(self.settings.permissions).await;
-            agent.process_started().await;
-            return Ok(agent);
+            let started = agent.process_started().await;
+            return started.map(|()| agent).map_err(|error| error.to_string());
         }
-        let connected = opencode::connect(self.settings.clone()).await?;
+        let connected = opencode::connect(self.settings.clone()).await;
+        let connected = connected.map_err(|unhealthy| unhealthy.to_string())?;
         let agent: Arc<dyn Agent> = Arc::new(connected.agent.clone());
         let _ = self.connected.send(connected).await;
         Ok(agent)

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use wire::link::{AgentConfig, Boot, Content, ErrorFrame, FromHub, FromRunner};
 use wire::workplace::{AGENT_PORT, TOOLS_PORT};
 
-use crate::agent_process::{Keeper, State};
+use crate::agent_process::{Keeper, Pace, State};
 use crate::boot::{Phases, Site};
 use crate::files::Files;
 use crate::gateway::Origins;
@@ -26,7 +26,7 @@ use crate::reports::Reports;
 use crate::speech::Speech;
 use crate::tools::{self as agent_tools, Bench};
 use crate::tunnels::Dropped;
-use crate::turns::{Contexts, Marks, Surroundings, Turns};
+use crate::turns::{Contexts, Marks, Repositories, Surroundings, Turns};
 
 /// From the wish that the agent ends to its end, and a little.
 const AGENT_ENDS: Duration = Duration::from_secs(8);
@@ -83,6 +83,7 @@ impl Office {
                 memory: Some(Arc::new(contexts.clone())),
                 health_limit: HEALTH_LIMIT,
             },
+            pace: Pace::default(),
             configurations: wanted,
             state,
             said,
@@ -105,6 +106,7 @@ impl Office {
                     files: Files::new(Rc::clone(&site.hands), &site.place),
                     moved: Rc::clone(&reports.moved),
                     contexts,
+                    repositories: Repositories::new(site.git.clone()),
                 },
             ),
             reports,
@@ -127,6 +129,8 @@ impl Office {
         self.reports.begin(&mut work);
         let dropped = std::mem::take(&mut self.dropped);
         work.spawn_local(self.reports.clone().tell_dropped(dropped));
+        let programs = Rc::clone(&self.site.programs);
+        work.spawn_local(programs.tell_crashes(self.link.clone()));
         work.spawn_local(tell_models(self.reports.clone(), self.agent.clone()));
         loop {
             tokio::select! {
@@ -212,6 +216,8 @@ impl Office {
     /// The same again changes nothing; it comes with every connection.
     fn init(&self, boot: Boot, work: &mut JoinSet<()>) {
         self.allow(&boot.origins, work);
+        self.turns
+            .work_above(crate::boot::folders_below_agent(&boot));
         let before = self.boot.replace(Some(boot.clone()));
         if let Some(before) = before {
             let agent = (before.agent != boot.agent).then(|| boot.agent.clone());
@@ -222,8 +228,10 @@ impl Office {
             return;
         }
         let (calls, answered) = mpsc::channel(32);
-        work.spawn_local(agent_tools::work(self.bench.clone(), boot.kind, answered));
-        let descriptions = agent_tools::descriptions(boot.kind);
+        let surroundings = agent_tools::Surroundings::of(&boot);
+        let (bench, agent) = (self.bench.clone(), self.agent.clone());
+        work.spawn_local(agent_tools::work(bench, surroundings, agent, answered));
+        let descriptions = agent_tools::descriptions(surroundings);
         let token = self.site.tools_token.clone();
         work.spawn_local(async move {
             match listen(TOOLS_PORT).await {
@@ -353,7 +361,7 @@ fn failed(why: &str) -> FromRunner {
 
 /// A process that was started anew may have others. What is said already is not said again.
 async fn tell_models(reports: Reports, mut agent: watch::Receiver<State>) {
-    // It is called running before it answers.
+    // It may be busy with its start, or end again.
     const TRIES: u32 = 60;
     const BETWEEN: Duration = Duration::from_secs(1);
     while agent.changed().await.is_ok() {

@@ -12,23 +12,7 @@ use fs_err as fs;
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
-use wire::workplace::{
-    AGENT_PORT, DESKTOP_PORT, DEVTOOLS_PORT, EDITOR_PORT, GATEWAY_PORT, GIT_PORT, MODEL_PORT,
-    PREVIEW_PORT, TOOLS_PORT, VNC_PORT,
-};
-
-const OURS: [u16; 10] = [
-    AGENT_PORT,
-    DESKTOP_PORT,
-    DEVTOOLS_PORT,
-    EDITOR_PORT,
-    GATEWAY_PORT,
-    GIT_PORT,
-    MODEL_PORT,
-    PREVIEW_PORT,
-    TOOLS_PORT,
-    VNC_PORT,
-];
+use wire::workplace::OUR_PORTS;
 
 /// A server takes a moment from its start to its port.
 const FIRST: Duration = Duration::from_millis(250);
@@ -43,7 +27,7 @@ const MAX_TABLE: u64 = 4 << 20;
 const MAX_PORTS: usize = 256;
 
 pub fn is_ours(port: u16) -> bool {
-    OURS.contains(&port)
+    OUR_PORTS.contains(&port)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -146,27 +130,47 @@ fn read(table: &str) -> String {
         .unwrap_or_default()
 }
 
+/// The kernel's numbers of the sockets that listen on a port.
+pub(crate) fn sockets_on(port: u16) -> Vec<u64> {
+    let text = read("tcp") + &read("tcp6");
+    let listeners = text.lines().filter_map(Listener::read);
+    let there = listeners.filter(|listener| listener.port == port);
+    there.filter_map(|listener| listener.socket).collect()
+}
+
+/// A line of the table.
+struct Listener<'a> {
+    address: &'a str,
+    port: u16,
+    socket: Option<u64>,
+}
+
+impl<'a> Listener<'a> {
+    /// `None` for what does not listen.
+    fn read(line: &'a str) -> Option<Self> {
+        const LISTEN: &str = "0A";
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let (local, _) = (fields.next()?, fields.next()?);
+        if fields.next()? != LISTEN {
+            return None;
+        }
+        let (address, port) = local.split_once(':')?;
+        Some(Self {
+            address,
+            port: u16::from_str_radix(port, 16).ok()?,
+            socket: fields.nth(5).and_then(|number| number.parse().ok()),
+        })
+    }
+}
+
 /// Sorted, each once, with the widest reach.
 fn listening(table: &str) -> Vec<Port> {
-    const LISTEN: &str = "0A";
-    let mut ports: Vec<Port> = Vec::new();
-    for line in table.lines() {
-        let mut fields = line.split_ascii_whitespace().skip(1);
-        let (Some(local), Some(_), Some(LISTEN)) = (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
-        let Some((address, port)) = local.split_once(':') else {
-            continue;
-        };
-        let Ok(port) = u16::from_str_radix(port, 16) else {
-            continue;
-        };
-        ports.push(Port {
-            port,
-            reach: reach(address),
-        });
-    }
+    let listeners = table.lines().filter_map(Listener::read);
+    let each = listeners.map(|listener| Port {
+        port: listener.port,
+        reach: reach(listener.address),
+    });
+    let mut ports: Vec<Port> = each.collect();
     ports.sort_unstable_by_key(|port| (port.port, std::cmp::Reverse(port.reach)));
     ports.dedup_by_key(|port| port.port);
     ports.truncate(MAX_PORTS);
@@ -229,6 +233,6 @@ mod tests {
         assert!(changes.has_changed().unwrap());
         ports.leave_out(number);
         assert!(!ports.list().iter().any(|port| port.port == number));
-        assert!(is_ours(4000) && !is_ours(3000) && !is_ours(300));
+        assert!(is_ours(4000) && is_ours(3128) && !is_ours(3000) && !is_ours(300));
     }
 }

@@ -1,4 +1,4 @@
-//! The program: takes its order and works until PID 1 is gone.
+//! The program: takes its order and works until PID 1 is gone or ends it.
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -40,5 +40,5 @@ fn run() -> Result<(), ServeError> {
     // The thread that waits for the disk is had now: where somebody has taken every process there
     // is, asking for one would be our end.
     runtime.spawn_blocking(|| ());
-    match LocalSet::new().block_on(&runtime, serve(hands, order))? {}
+    LocalSet::new().block_on(&runtime, serve(hands, order))
 }

@@ -1,14 +1,15 @@
 //! Everything put together: made in the order in which it is needed, and run side by side.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use model::{Clock, Redactor, Secret, SystemClock};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
@@ -36,6 +37,7 @@ use crate::tools::Bench;
 use crate::tunnels::Tunnels;
 use crate::wiring::Screen;
 
+const LAST_WORDS: Duration = Duration::from_millis(100);
 /// Of [`wire::workplace::USER`], in every base.
 const USER_ID: u32 = 1000;
 
@@ -49,12 +51,15 @@ pub enum ServeError {
     Listen { port: u16, source: io::Error },
     #[error("{} cannot be listened on", inside::PATH)]
     Socket(#[source] io::Error),
+    #[error("the signal to end cannot be heard")]
+    Signal(#[source] io::Error),
     #[error("the link cannot be set up")]
     Link(#[from] link::SetupError),
 }
 
-/// Works until PID 1 is gone. To be run inside a [`tokio::task::LocalSet`].
-pub async fn serve(hands: Hands, order: Order) -> Result<Infallible, ServeError> {
+/// Works until PID 1 is gone, or asks it to end. To be run inside a [`tokio::task::LocalSet`].
+pub async fn serve(hands: Hands, order: Order) -> Result<(), ServeError> {
+    let asked_to_end = signal(SignalKind::terminate()).map_err(ServeError::Signal)?;
     let place = Place::standard();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let hands = Rc::new(hands);
@@ -141,8 +146,10 @@ pub async fn serve(hands: Hands, order: Order) -> Result<Infallible, ServeError>
     let bench = Bench {
         services: tools.services.clone(),
         tunnels: tunnels.clone(),
+        files: tools.files.clone(),
         link: link.clone(),
     };
+    let ending = link.clone();
     if let (Some(link), Some(hears)) = (link, hears) {
         let reports = Reports::new(link, &tools, tunnels, &site.place, Arc::clone(&site.clock));
         let office = Office::new(site, bench, reports, dropped, origins, &mut tasks);
@@ -150,10 +157,21 @@ pub async fn serve(hands: Hands, order: Order) -> Result<Infallible, ServeError>
     }
     // Whoever is shown the agent may ask for its password for as long as we live.
     let _told_password = told_password;
+    work_until(asked_to_end, tasks, ending).await;
+    Ok(())
+}
+
+async fn work_until(mut asked_to_end: Signal, mut tasks: JoinSet<()>, link: Option<Handle>) {
     loop {
-        if tasks.join_next().await.is_none() {
-            std::future::pending::<()>().await;
+        tokio::select! {
+            Some(_) = tasks.join_next() => {}
+            _ = asked_to_end.recv() => break,
         }
+    }
+    if let Some(link) = link {
+        link.shut_down().await;
+        // Whoever waited has been answered; the answers are on their way.
+        tokio::time::sleep(LAST_WORDS).await;
     }
 }
 

@@ -8,9 +8,10 @@ use hyper::{Method, Response};
 use serde_json::{Value, json};
 use wire::link::{Action, ActionsCall, Call as _, SaveSnapshot};
 
-use crate::devtools::{self, HubError, HubRequest, TunnelRefused, TunnelRegistry};
+use crate::devtools::{self, HubError, HubRequest, Picture, TunnelRefused, TunnelRegistry};
 use crate::gateway::{Handler, Origins, Socket};
 use crate::link::{AskError, Handle, Who};
+use crate::pictures;
 use crate::terminal::{self, DEFAULT_NAME, TTYD_SUBPROTOCOL, Terminals, serve_ttyd};
 use crate::tunnels::{Tunnel, TunnelError, Tunnels};
 
@@ -45,17 +46,33 @@ fn refused(error: TunnelError) -> TunnelRefused {
 
 /// The hub, as the dev tools ask it.
 impl devtools::Hub for Handle {
+    fn show(&self, picture: Picture) -> LocalBoxFuture<'_, Result<(), HubError>> {
+        Box::pin(async move {
+            let shown = pictures::show(self, picture, Who::default()).await;
+            shown.map_err(HubError::Bad)
+        })
+    }
+
     fn ask(&self, request: HubRequest) -> LocalBoxFuture<'_, Result<Value, HubError>> {
         let (kind, payload) = asked(request);
         Box::pin(async move {
-            self.ask_for(kind, payload, Who::default())
-                .await
-                .map_err(|error| match error {
-                    AskError::JournalFull => HubError::Full,
-                    AskError::OutcomeUnknown { .. } => HubError::TimedOut,
-                    other => HubError::Refused(other.to_string()),
-                })
+            let answer = self.ask_for(kind, payload, Who::default()).await;
+            answer.map_err(hub_error)
         })
+    }
+}
+
+fn hub_error(error: AskError) -> HubError {
+    match error {
+        AskError::JournalFull => HubError::Full,
+        AskError::OutcomeUnknown { .. } => HubError::TimedOut,
+        AskError::TooLong(_) => HubError::Bad(error.to_string()),
+        AskError::Failed(failed) => match failed.code.as_str() {
+            "not_found" => HubError::NotFound(failed.message),
+            "bad_request" => HubError::Bad(failed.message),
+            _ => HubError::Refused(failed.message),
+        },
+        other => HubError::Refused(other.to_string()),
     }
 }
 
@@ -106,5 +123,23 @@ impl Handler for Screen {
     fn serve(&self, socket: Socket) -> Pin<Box<dyn Future<Output = ()>>> {
         let terminals = self.terminals.clone();
         Box::pin(async move { serve_ttyd(&terminals, DEFAULT_NAME, socket.stream).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::link::Failed;
+
+    use super::*;
+
+    #[test]
+    fn what_the_hub_does_not_have_is_not_found_and_what_it_does_not_understand_is_bad() {
+        let failed = |code: &str| {
+            let (code, message) = (code.to_owned(), "why".to_owned());
+            hub_error(AskError::Failed(Failed { code, message }))
+        };
+        assert!(matches!(failed("not_found"), HubError::NotFound(_)));
+        assert!(matches!(failed("bad_request"), HubError::Bad(_)));
+        assert!(matches!(failed("denied"), HubError::Refused(_)));
     }
 }

@@ -5,4 +5,4 @@ mod take;
 mod tell;
 
 pub use take::{file_diff, prompt, review};
-pub use tell::{agent_status, asked, change, frames, part_content, wanted};
+pub use tell::{agent_status, change, frames, part_content};

@@ -14,6 +14,7 @@ use ::wire::link::{self, ErrorFrame, FromRunner, PartContent};
 )]
 pub fn frames(event: Event) -> Vec<FromRunner> {
     let channel = event.channel.to_string();
+    let prompt_id = event.prompt.map(|prompt| prompt.0);
     match event.happening {
         Happening::SessionStarted { session, why } => {
             let created = FromRunner::ChannelSessionCreated {
@@ -42,7 +43,7 @@ pub fn frames(event: Event) -> Vec<FromRunner> {
             vec![FromRunner::AgentStatus {
                 status,
                 detail,
-                prompt_id: None,
+                prompt_id,
                 channel: Some(channel),
             }]
         }
@@ -50,7 +51,7 @@ pub fn frames(event: Event) -> Vec<FromRunner> {
             message_id: turn.to_string(),
             prompt_id: Some(prompt.0),
             channel,
-            agent_session: None,
+            agent_session: event.session.map(|session| session.0),
         }],
         Happening::PartDelta {
             turn,
@@ -129,19 +130,24 @@ pub fn frames(event: Event) -> Vec<FromRunner> {
             to: to.to_string(),
             reason: why.message,
         }],
-        Happening::Question(question) => vec![FromRunner::Question(asked(question, channel))],
+        Happening::Question(question) => {
+            vec![FromRunner::Question(asked(question, prompt_id, channel))]
+        }
         Happening::QuestionClosed { question, outcome } => vec![FromRunner::QuestionClosed {
             question_id: question.0,
             outcome: how(outcome),
         }],
         Happening::Permission(permission) => {
-            vec![FromRunner::Permission(wanted(permission, channel))]
+            vec![FromRunner::Permission(wanted(
+                permission, prompt_id, channel,
+            ))]
         }
         Happening::PermissionClosed {
             permission,
+            action,
+            targets,
             outcome,
             by,
-            ..
         } => vec![FromRunner::PermissionClosed {
             id: permission.0,
             outcome: how(outcome),
@@ -150,6 +156,8 @@ pub fn frames(event: Event) -> Vec<FromRunner> {
                 DecidedBy::Person => link::DecidedBy::Person,
                 DecidedBy::Nobody => link::DecidedBy::Nobody,
             },
+            tool: Some(action),
+            targets,
         }],
         Happening::FilesChanged { turn, files } => vec![FromRunner::FilesChanged {
             message_id: Some(turn.to_string()),
@@ -267,7 +275,7 @@ fn tokens(usage: Usage) -> link::Usage {
     }
 }
 
-pub fn asked(question: Question, channel: String) -> link::Question {
+fn asked(question: Question, prompt_id: Option<String>, channel: String) -> link::Question {
     let item = |item: QuestionItem| link::QuestionItem {
         header: item.header,
         text: item.text,
@@ -280,7 +288,7 @@ pub fn asked(question: Question, channel: String) -> link::Question {
     };
     link::Question {
         question_id: question.question.0,
-        prompt_id: None,
+        prompt_id,
         channel,
         items: question.items.into_iter().map(item).collect(),
         expires_at: Some(question.expires_at.to_string()),
@@ -294,10 +302,10 @@ fn choice(choice: Choice) -> link::Choice {
     }
 }
 
-pub fn wanted(permission: Permission, channel: String) -> link::Permission {
+fn wanted(permission: Permission, prompt_id: Option<String>, channel: String) -> link::Permission {
     link::Permission {
         id: permission.permission.0,
-        prompt_id: None,
+        prompt_id,
         channel,
         tool: permission.action,
         targets: permission.targets,
@@ -329,5 +337,60 @@ fn changed(file: ChangedFile) -> link::ChangedFile {
         status: change(file.change),
         added: file.added,
         removed: file.removed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{PermissionId, SessionRef};
+    use crate::prompt::PromptId;
+    use crate::{ChannelKey, Event};
+
+    fn told(happening: Happening) -> FromRunner {
+        let event = Event {
+            channel: ChannelKey::web(),
+            prompt: Some(PromptId("p1".to_owned())),
+            session: Some(SessionRef("ses_1".to_owned())),
+            happening,
+        };
+        frames(event).remove(0)
+    }
+
+    #[test]
+    fn a_status_names_its_prompt_and_an_answer_its_conversation() {
+        let status = told(Happening::AgentStatus {
+            status: Status::Thinking,
+        });
+        assert!(
+            matches!(&status, FromRunner::AgentStatus { prompt_id: Some(id), .. } if id == "p1"),
+            "{status:?}"
+        );
+        let opened = told(Happening::TurnOpened {
+            turn: model::Id::new(&model::SystemClock),
+            prompt: PromptId("p1".to_owned()),
+        });
+        assert!(
+            matches!(&opened, FromRunner::Message { agent_session: Some(id), .. } if id == "ses_1"),
+            "{opened:?}"
+        );
+    }
+
+    #[test]
+    fn what_the_policy_allowed_is_told_with_what_it_was() {
+        let closed = told(Happening::PermissionClosed {
+            permission: PermissionId("per_1".to_owned()),
+            action: "bash".to_owned(),
+            targets: vec!["rm -r build".to_owned()],
+            outcome: Outcome::Allowed,
+            by: DecidedBy::Policy,
+        });
+        let FromRunner::PermissionClosed { tool, targets, .. } = closed else {
+            panic!("{closed:?}");
+        };
+        assert_eq!(
+            (tool.as_deref(), targets),
+            (Some("bash"), vec!["rm -r build".to_owned()])
+        );
     }
 }

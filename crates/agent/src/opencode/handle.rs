@@ -9,6 +9,7 @@ use super::conversation::changed_file;
 use super::driver::Waiting;
 use super::http::HttpError;
 use super::wire::{self, PartBody, Role};
+use super::{Settings, health};
 use crate::agent::{
     Accepted, Agent, CommandDone, Failed, FileDiff, Held, ModelInfo, Refused, Reverted, Scope,
     SlashCommand,
@@ -29,6 +30,7 @@ pub struct OpenCode {
     commands: mpsc::Sender<Command>,
     api: Api,
     model: Option<ModelName>,
+    health_limit: Duration,
 }
 
 #[derive(Debug)]
@@ -81,15 +83,12 @@ pub(super) struct Borrowed {
 }
 
 impl OpenCode {
-    pub(super) fn new(
-        commands: mpsc::Sender<Command>,
-        api: Api,
-        model: Option<ModelName>,
-    ) -> OpenCode {
+    pub(super) fn new(commands: mpsc::Sender<Command>, api: Api, settings: &Settings) -> OpenCode {
         OpenCode {
             commands,
             api,
-            model,
+            model: settings.model.clone(),
+            health_limit: settings.health_limit,
         }
     }
 
@@ -336,8 +335,10 @@ impl Agent for OpenCode {
         let _ = self.tell(Command::DecideBy(policy)).await;
     }
 
-    async fn process_started(&self) {
-        let _ = self.tell(Command::ProcessStarted).await;
+    async fn process_started(&self) -> Result<(), Failed> {
+        let healthy = health::wait(&self.api, self.health_limit).await;
+        healthy.map_err(|unhealthy| Failed::Unhealthy(unhealthy.to_string()))?;
+        self.tell(Command::ProcessStarted).await
     }
 
     async fn process_ended(&self, how: String) {

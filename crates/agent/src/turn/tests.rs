@@ -142,13 +142,20 @@ fn withdrawn_text_is_not_in_the_answer() {
 }
 
 #[test]
-fn endless_text_is_cut() {
+fn endless_text_is_cut_and_says_so() {
     let (mut turn, mut out) = (turn(), Vec::new());
     let piece = "é".repeat(MOST_TEXT / 4);
     for _ in 0..12 {
         turn.delta("a", TextKind::Text, &piece, &mut out);
     }
-    assert_eq!(turn.text().len(), MOST_TEXT);
+    let cut = format!("{}{CUT}", "é".repeat(MOST_TEXT / 2));
+    assert!(turn.text() == cut);
+    // What comes whole is cut at the same place, and said once.
+    let full = piece.repeat(12);
+    turn.whole("a", TextKind::Text, &full, &mut out);
+    let said = out.len();
+    turn.whole("a", TextKind::Text, &full, &mut out);
+    assert!(turn.text() == cut && out.len() == said);
 }
 
 #[test]

@@ -331,7 +331,7 @@ async fn a_crash_in_mid_turn_closes_what_is_open() {
         });
     assert_eq!(last_tool.unwrap().state, ToolState::Error);
     office.launch().await;
-    office.agent.process_started().await;
+    office.agent.process_started().await.unwrap();
     let events = office.ask(r#"!!{"text": "back"}"#).await;
     assert_eq!(text_of(&events), "back");
     office.close().await;

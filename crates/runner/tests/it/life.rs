@@ -79,6 +79,20 @@ fn terminating_it_ends_what_runs() {
 }
 
 #[test]
+fn as_pid_one_it_is_ended_from_outside_alone() {
+    testkit::apart::start_anew_with_pid_one().expect("a PID 1 needs root");
+    let mut runner = Runner::start();
+    for signal in ["TERM", "INT", "HUP", "KILL"] {
+        let outcome = runner.sh(&format!("kill -{signal} 1")).outcome();
+        assert_eq!(outcome.exited.code, 0, "{signal}");
+        assert_eq!(runner.sh("exit 5").outcome().exited.code, 5, "{signal}");
+    }
+    let pid = rustix::process::Pid::from_raw(runner.pid()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(runner.wait().success());
+}
+
+#[test]
 fn it_cannot_be_looked_into() {
     let runner = Runner::start();
     let mut session = runner.sh("cat");

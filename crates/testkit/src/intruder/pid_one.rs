@@ -159,23 +159,45 @@ pub(crate) fn root_and_directory(facts: &Facts) -> Outcome {
     all(outcomes)
 }
 
-/// The kernel shields a namespace's PID 1 from its own descendants.
+/// The kernel shields a namespace's PID 1 from its own descendants, but for signals that it handles.
 pub(crate) fn kill(_: &Facts) -> Outcome {
-    all([libc::SIGKILL, libc::SIGSTOP].map(|signal| {
+    let signals = [
+        libc::SIGKILL,
+        libc::SIGSTOP,
+        libc::SIGTERM,
+        libc::SIGINT,
+        libc::SIGHUP,
+    ];
+    let plainly = signals.map(|signal| {
         let sent = sys!(SYS_kill, 1, signal);
-        // Nothing tells that a signal had no effect; this long, one that has is seen.
-        std::thread::sleep(Duration::from_millis(50));
-        let stat = fs_err::read_to_string("/proc/1/stat").unwrap_or_default();
-        let state = stat
-            .rsplit(") ")
-            .next()
-            .and_then(|rest| rest.chars().next());
-        let outcome = match state {
-            Some('R' | 'S' | 'D' | 'I') => held(format!("{sent:?}, and it goes on")),
-            other => broke(format!("{sent:?}, and its state is {other:?}")),
-        };
-        (format!("signal {signal}"), outcome)
-    }))
+        (format!("signal {signal}"), goes_on_after(sent))
+    });
+    // What the kernel says of a sender outside the namespace, said by one inside.
+    let forged = sys!(SYS_rt_sigqueueinfo, 1, libc::SIGTERM, &from_nobody());
+    let forged = ("a signal from nobody".to_owned(), goes_on_after(forged));
+    all(plainly.into_iter().chain([forged]))
+}
+
+fn goes_on_after(sent: Result<i64, Errno>) -> Outcome {
+    // Nothing tells that a signal had no effect; this long, one that has is seen.
+    std::thread::sleep(Duration::from_millis(50));
+    let stat = fs_err::read_to_string("/proc/1/stat").unwrap_or_default();
+    let state = stat
+        .rsplit(") ")
+        .next()
+        .and_then(|rest| rest.chars().next());
+    match state {
+        Some('R' | 'S' | 'D' | 'I') => held(format!("{sent:?}, and it goes on")),
+        other => broke(format!("{sent:?}, and its state is {other:?}")),
+    }
+}
+
+/// A `siginfo_t` of `sigqueue`, whose sender is 0.
+fn from_nobody() -> [u8; 128] {
+    let mut info = [0; 128];
+    info[..4].copy_from_slice(&libc::SIGTERM.to_ne_bytes());
+    info[8..12].copy_from_slice(&libc::SI_QUEUE.to_ne_bytes());
+    info
 }
 
 /// Joining the namespaces of PID 1, which are ours; through it, one that is not.

@@ -108,6 +108,11 @@ pub enum FromRunner {
         id: String,
         outcome: Outcome,
         by: DecidedBy,
+        /// What it was about: one that the policy decides was never asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        targets: Vec<String>,
     },
 
     Image {
@@ -455,6 +460,8 @@ pub enum HealthKind {
     JournalUnwritable,
     /// Tunnels that were registered before are not there any more.
     TunnelsDropped,
+    /// The preview's server, the editor or a part of the desktop ended by itself.
+    ProgramCrash,
     #[serde(other)]
     Unknown,
 }

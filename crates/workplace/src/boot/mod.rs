@@ -14,7 +14,7 @@ mod phases;
 mod programs;
 mod workspace;
 
-use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,6 +29,7 @@ use wire::workplace::{AGENT_PORT, MODEL_PORT, TOOLS_PORT};
 
 pub use self::phases::{Phases, Stopped};
 pub use self::programs::{Programs, Reload, asked};
+pub use self::workspace::folders_below_agent;
 use crate::agent_process::State;
 use crate::env_files::{EnvFiles, Spec};
 use crate::files::Files;
@@ -120,7 +121,7 @@ impl Site {
         }
         let spec = serde_json::to_value(&boot.env_files).map_err(|e| e.to_string())?;
         let spec: Spec = serde_json::from_value(spec).map_err(|e| e.to_string())?;
-        let applied = self.env.apply(&spec, &BTreeMap::new()).await;
+        let applied = self.env.apply_or_wait(&spec).await;
         applied.map(drop).map_err(|error| error.to_string())
     }
 
@@ -183,7 +184,7 @@ impl Site {
                 name: TOOLS.to_owned(),
                 url: format!("http://127.0.0.1:{TOOLS_PORT}{}", crate::tools::PATH),
                 token: self.tools_token.clone(),
-                timeout_ms: 300_000,
+                timeout_ms: TOOL_PATIENCE_MS,
             }),
             without_tools: off.map(|(name, _)| name.clone()).collect(),
             instructions: written.paths,
@@ -195,7 +196,7 @@ impl Site {
             },
             questions: Questions::Answered,
             memory_cap: None,
-            own_settings: own_settings(agent),
+            own_settings: own_settings(agent, browser_server()),
         }
     }
 }
@@ -209,8 +210,8 @@ fn complaint(wrong: &[String]) -> Result<(), String> {
 }
 
 /// What the agent is told in its own words.
-fn own_settings(agent: &AgentConfig) -> Value {
-    let mcp: Map<String, Value> = agent
+fn own_settings(agent: &AgentConfig, browser: Option<&str>) -> Value {
+    let mut mcp: Map<String, Value> = agent
         .mcp
         .iter()
         // The name is ours.
@@ -230,7 +231,34 @@ fn own_settings(agent: &AgentConfig) -> Value {
             (mcp.name.clone(), server)
         })
         .collect();
+    if let Some(program) = browser {
+        // Another of that name is somebody's choice.
+        mcp.entry("playwright").or_insert_with(|| {
+            let chromium = "/usr/bin/chromium";
+            let command = [
+                program,
+                "--headless",
+                "--isolated",
+                "--executable-path",
+                chromium,
+            ];
+            json!({ "type": "local", "command": command })
+        });
+    }
     json!({ "permission": agent.permissions.by_action, "mcp": mcp })
+}
+
+/// Longer than any of our tools waits for the hub, so that it is the tool that says what became of
+/// it.
+const TOOL_PATIENCE_MS: u64 = 330_000;
+
+/// What drives a browser for the agent, where the base has it. It was called otherwise before.
+fn browser_server() -> Option<&'static str> {
+    let names = [
+        "/usr/local/bin/playwright-mcp",
+        "/usr/local/bin/mcp-server-playwright",
+    ];
+    names.into_iter().find(|name| Path::new(name).exists())
 }
 
 /// The name of our own tools' server.
@@ -264,4 +292,24 @@ fn providers(agent: &AgentConfig) -> Vec<Provider> {
         models: provider.models.iter().map(model).collect(),
     });
     at_the_door.chain(elsewhere).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_is_driven_where_the_base_has_what_drives_it() {
+        let agent = AgentConfig::default();
+        let settings = own_settings(&agent, Some("/usr/local/bin/playwright-mcp"));
+        let command = &settings["mcp"]["playwright"]["command"];
+        assert_eq!(command[0], "/usr/local/bin/playwright-mcp");
+        assert!(own_settings(&agent, None)["mcp"]["playwright"].is_null());
+    }
+
+    #[test]
+    fn a_tool_says_what_became_of_it_before_the_agent_loses_patience() {
+        let longest = wire::link::patience("save_snapshot").as_millis();
+        assert!(u128::from(TOOL_PATIENCE_MS) > longest);
+    }
 }

@@ -1,18 +1,22 @@
 //! Programs of ours that people look at: the preview's server, the editor, the desktop. They are
 //! kept running as services are, in a list of their own.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use camino::Utf8PathBuf;
+use jiff::Timestamp;
 use model::Clock;
 use tokio_util::task::TaskTracker;
+use wire::link::{FromRunner, Health, HealthKind};
 use wire::workplace::{DESKTOP_PORT, DEVTOOLS_PORT, EDITOR_PORT, PREVIEW_PORT, VNC_PORT};
 
 use crate::command::{exec_as, run};
 use crate::hands::Hands;
+use crate::link::Handle;
 use crate::place::Place;
-use crate::services::{Definition, Name, Pace, Preview, Restart, Services};
+use crate::services::{Definition, Info, Name, Pace, Preview, Restart, Services, Status};
 use crate::state;
 
 #[derive(Debug)]
@@ -60,10 +64,12 @@ impl Programs {
     pub(super) async fn editor(&self) -> Result<(), String> {
         self.need("code-server").await?;
         let workspace = &self.place.workspace;
+        // A restored disk may hold the locks and sockets of one that is gone.
         self.keep(
             "editor",
             format!(
-                "exec code-server --auth none --bind-addr 127.0.0.1:{EDITOR_PORT} \
+                "(cd ~/.local/share/code-server 2>/dev/null && rm -f *.lock *.sock Singleton*); \
+                 exec code-server --auth none --bind-addr 127.0.0.1:{EDITOR_PORT} \
                  --disable-telemetry --disable-update-check --disable-workspace-trust \
                  --disable-getting-started-override \
                  --app-name Nacre --welcome-text 'A workspace in a sandbox.' {workspace}"
@@ -94,6 +100,32 @@ impl Programs {
                 "exec websockify --web /usr/share/novnc 127.0.0.1:{DESKTOP_PORT} 127.0.0.1:{VNC_PORT}"
             ),
         )
+    }
+
+    /// Tells of each that ended by itself. They are started again, and given up when that is in vain.
+    pub async fn tell_crashes(self: Rc<Self>, link: Handle) {
+        let mut changes = self.list.changes();
+        let mut told: BTreeMap<Name, Timestamp> = BTreeMap::new();
+        let mut count = 0;
+        while changes.changed().await.is_ok() {
+            for info in self.list.list() {
+                let Some(ended_at) = info.ended_at else {
+                    continue;
+                };
+                let is_over = matches!(info.status, Status::Restarting | Status::Failed);
+                if !is_over || told.insert(info.name.clone(), ended_at) == Some(ended_at) {
+                    continue;
+                }
+                count += 1;
+                let crash = FromRunner::RunnerHealth(Health {
+                    kind: HealthKind::ProgramCrash,
+                    message: crash(&info),
+                    count,
+                    exit_code: info.exit_code,
+                });
+                let _ = link.say(crash).await;
+            }
+        }
     }
 
     /// Ends all of them.
@@ -127,6 +159,15 @@ impl Programs {
         let started = self.list.start(definition);
         started.map(drop).map_err(|error| error.to_string())
     }
+}
+
+fn crash(info: &Info) -> String {
+    let what = match info.status {
+        Status::Failed => "has failed and is not started again",
+        _ => "ended and is started again",
+    };
+    let why = info.message.as_deref().unwrap_or_default();
+    format!("{} {what} {why}", info.name).trim_end().to_owned()
 }
 
 /// Has Caddy read its configuration again.

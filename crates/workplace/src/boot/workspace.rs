@@ -9,7 +9,7 @@ use wire::workplace::GIT_PORT;
 
 use super::{Phases, Site};
 use crate::command::{exec_as, run};
-use crate::git::{Checkout, CloneError, Facts, Source, is_pull_due};
+use crate::git::{Checkout, CloneError, Facts, IGNORE_FILE, Source, is_pull_due};
 use crate::uploads::Pieces;
 
 /// What nobody wants to commit.
@@ -20,7 +20,7 @@ const LONGEST_BUNDLE: usize = 2 << 30;
 
 /// Who commits, what is ignored, and where the git door is.
 pub(super) async fn identity(site: &Site, boot: &Boot) -> Result<(), String> {
-    let ignored = site.place.state.join("gitignore");
+    let ignored = site.place.state.join(IGNORE_FILE);
     let below = ignored
         .strip_prefix(&site.place.home)
         .map_err(|error| error.to_string())?;
@@ -216,6 +216,14 @@ pub(super) fn directory(site: &Site, boot: &Boot) -> String {
     match &boot.repos[..] {
         [only] => site.place.workspace.join(folder(only)).into_string(),
         _ => site.place.workspace.to_string(),
+    }
+}
+
+/// Repositories that the agent does not work in, but above: it knows nothing of their files' past.
+pub fn folders_below_agent(boot: &Boot) -> Vec<String> {
+    match &boot.repos[..] {
+        [] | [_] => Vec::new(),
+        several => several.iter().map(folder).collect(),
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) async fn answer(tools: &Rc<Tools>, ask: Ask, what: &str) -> Result<An
         "values" => {
             let Values { values } = ask.json().await?;
             tools.env.give(values)?;
-            Ok(json(&json!({})))
+            Ok(json(&json!({"applied": tools.env.catch_up().await?})))
         }
         _ => Err(Failure::no_route()),
     }

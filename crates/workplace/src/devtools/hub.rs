@@ -41,13 +41,29 @@ pub enum HubError {
     Refused(String),
 }
 
+/// Something to be looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Picture {
+    pub media_type: String,
+    /// Base 64.
+    pub data: String,
+    pub description: Option<String>,
+}
+
 pub trait Hub: fmt::Debug {
+    /// Into the conversation.
+    fn show(&self, picture: Picture) -> LocalBoxFuture<'_, Result<(), HubError>>;
+
     /// Exactly one request over the link.
     fn ask(&self, request: HubRequest) -> LocalBoxFuture<'_, Result<Value, HubError>>;
 }
 
 /// In a sandbox that belongs to no session.
 impl Hub for () {
+    fn show(&self, _: Picture) -> LocalBoxFuture<'_, Result<(), HubError>> {
+        Box::pin(std::future::ready(Err(HubError::NotConfigured)))
+    }
+
     fn ask(&self, _: HubRequest) -> LocalBoxFuture<'_, Result<Value, HubError>> {
         Box::pin(std::future::ready(Err(HubError::NotConfigured)))
     }

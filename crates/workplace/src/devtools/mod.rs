@@ -40,7 +40,7 @@ use crate::ports::Ports;
 use crate::services::{Pace, Preview, Services};
 use crate::terminal::Terminals;
 
-pub use hub::{Hub, HubError, HubRequest};
+pub use hub::{Hub, HubError, HubRequest, Picture};
 pub use token::Token;
 pub use tunnels::{TunnelRefused, TunnelRegistry};
 

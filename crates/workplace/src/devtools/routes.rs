@@ -10,7 +10,7 @@ use serde_json::json;
 use super::answer::{Answer, Failure, json};
 use super::ask::{Ask, decode};
 use super::{
-    Door, HubRequest, Tools, VERSION, environment, files, git, services, terminal, tunnels,
+    Door, HubRequest, Picture, Tools, VERSION, environment, files, git, services, terminal, tunnels,
 };
 
 pub(super) async fn answer(tools: Rc<Tools>, door: &Door, request: Request<Incoming>) -> Answer {
@@ -21,7 +21,7 @@ pub(super) async fn answer(tools: Rc<Tools>, door: &Door, request: Request<Incom
         Err(failure) => failure.answer(),
     };
     let status = answer.status().as_u16();
-    tracing::debug!(component = "api", %method, path, status, "answered");
+    tracing::info!(component = "api", %method, path, status, "answered");
     answer
 }
 
@@ -77,6 +77,7 @@ async fn route(
         ("terminal", []) if method == Method::GET => terminal::upgrade(&tools, ask),
         ("terminals", rest) => terminal::answer(&tools, &method, rest).await,
         ("env", [what]) if method == Method::POST => environment::answer(&tools, ask, what).await,
+        ("image", []) if method == Method::POST => image(&tools, ask).await,
         ("snapshot" | "actions", rest) => hub(&tools, ask, &method, area, rest).await,
         _ => Err(Failure::no_route()),
     }
@@ -94,6 +95,26 @@ struct Invocation {
     action: String,
     #[serde(default)]
     params: serde_json::Value,
+}
+
+#[derive(serde::Deserialize)]
+struct Image {
+    data: String,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    mime_type: String,
+}
+
+async fn image(tools: &Tools, ask: Ask) -> Result<Answer, Failure> {
+    let asked: Image = ask.json().await?;
+    let picture = Picture {
+        media_type: asked.mime_type,
+        data: asked.data,
+        description: asked.description,
+    };
+    tools.hub.show(picture).await?;
+    Ok(json(&json!({"ok": true})))
 }
 
 async fn hub(

@@ -60,6 +60,8 @@ pub struct EnvFiles {
     place: Place,
     /// Given for this session; never on a disk.
     values: RefCell<BTreeMap<String, String>>,
+    /// What the session is to have, and has no values for yet.
+    waiting: RefCell<Spec>,
 }
 
 impl EnvFiles {
@@ -71,6 +73,7 @@ impl EnvFiles {
             files,
             place,
             values: RefCell::new(values.unwrap_or_default()),
+            waiting: RefCell::default(),
         }
     }
 
@@ -93,6 +96,34 @@ impl EnvFiles {
         self.keep(VALUES, &content).map_err(EnvError::Keep)?;
         *self.values.borrow_mut() = values;
         Ok(())
+    }
+
+    /// As [`EnvFiles::apply`], now or when the values that are missing are given.
+    pub async fn apply_or_wait(&self, spec: &Spec) -> Result<Vec<Applied>, EnvError> {
+        let applied = self.apply(spec, &BTreeMap::new()).await;
+        if let Err(EnvError::Missing(_)) = applied {
+            *self.waiting.borrow_mut() = spec.clone();
+        }
+        applied
+    }
+
+    /// After something was given: writes what waited for it, and anew what is made of it alone.
+    pub async fn catch_up(&self) -> Result<Vec<Applied>, EnvError> {
+        let waiting = self.waiting.borrow().clone();
+        let (due, left) = {
+            let values = self.values.borrow();
+            let has = |key: &Key| values.contains_key(&key.key);
+            let (mut due, left): (Vec<Entry>, Vec<Entry>) = waiting
+                .0
+                .into_iter()
+                .partition(|entry| entry.keys.iter().all(|key| !key.required || has(key)));
+            let known = self.known().0.into_iter();
+            due.extend(known.filter(|entry| entry.keys.iter().all(has)));
+            (Spec(due), Spec(left))
+        };
+        let applied = self.apply(&due, &BTreeMap::new()).await?;
+        *self.waiting.borrow_mut() = left;
+        Ok(applied)
     }
 
     /// Writes every file of a specification, or none. `also` has values of whoever asks; those that

@@ -12,7 +12,7 @@ use wire::{Channel, Frame, FrameError, MAX_DATA, Raw};
 
 use std::rc::Rc;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::hands::{Hands, HandsError};
 use crate::place::Place;
@@ -182,6 +182,10 @@ impl Files {
             root,
             user: user.to_owned(),
         }
+    }
+
+    pub(crate) fn root(&self) -> &Utf8Path {
+        &self.root
     }
 
     pub async fn list(&self, path: &str) -> Result<Vec<Shown>, FileError> {

@@ -6,6 +6,8 @@ use super::{CLONE, Git, GitError, STAGE, complaint};
 use crate::files::FileError;
 
 const ANSWER: usize = 64 << 10;
+/// In the workspace, where a clone is until it is whole.
+const UNDER_WAY: &str = ".nacre-clone";
 /// Longer lines of progress are cut.
 const MAX_LINE: usize = 500;
 
@@ -79,7 +81,29 @@ impl Git {
             Ok(_) | Err(FileError::NotFound(_)) => {}
             Err(error) => return Err(CloneError::Git(error.into())),
         }
-        let path = self.place.workspace.join(&folder);
+        // Beside, and renamed when it is whole: what is there is taken for cloned at the next start.
+        let _ = self.files.remove(UNDER_WAY).await;
+        let brought = self.bring(wanted, address, &mut progress).await;
+        let placed = match brought {
+            Ok(()) => {
+                let renamed = self.files.rename(UNDER_WAY, &folder).await;
+                renamed.map_err(|error| CloneError::Git(error.into()))
+            }
+            Err(error) => Err(error),
+        };
+        if placed.is_err() {
+            let _ = self.files.remove(UNDER_WAY).await;
+        }
+        placed.map(|()| Cloned::New)
+    }
+
+    async fn bring(
+        &self,
+        wanted: &Checkout,
+        address: &str,
+        progress: &mut impl FnMut(&str),
+    ) -> Result<(), CloneError> {
+        let path = self.place.workspace.join(UNDER_WAY);
         let mut arguments = vec!["clone", "--progress", "--template="];
         if let Some(branch) = &wanted.branch {
             arguments.extend(["--branch", branch]);
@@ -87,13 +111,13 @@ impl Git {
         arguments.extend(["--", address, path.as_str()]);
         let mut lines = Lines::default();
         let outcome = self
-            .git_alone(&arguments, CLONE, |bytes| lines.read(bytes, &mut progress))
+            .git_alone(&arguments, CLONE, |bytes| lines.read(bytes, &mut *progress))
             .await?;
         if outcome.code != 0 {
             return Err(CloneError::Clone(complaint(&outcome)));
         }
         if let Some(reference) = &wanted.reference {
-            let repo = self.repo(&folder).await?;
+            let repo = self.repo(UNDER_WAY).await?;
             let arguments = ["checkout", "--quiet", reference, "--"];
             let outcome = self
                 .git(&repo, Intent::Change, &arguments, ANSWER, STAGE)
@@ -105,11 +129,9 @@ impl Git {
                 });
             }
         }
-        Ok(Cloned::New)
+        Ok(())
     }
-}
 
-impl Git {
     /// A workspace without any repository becomes one, so that there is something to compare with.
     pub async fn init_workspace(&self) -> Result<(), GitError> {
         if !self.repos().await?.is_empty() {

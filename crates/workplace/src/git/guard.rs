@@ -77,6 +77,8 @@ pub(super) const UPLOAD_PACK: &str = "--upload-pack=git-upload-pack";
 pub(super) const RECEIVE_PACK: &str = "--receive-pack=git-receive-pack";
 
 const CONFIGURATION: usize = 1 << 20;
+/// Of the workplace's own folder.
+pub(crate) const IGNORE_FILE: &str = "gitignore";
 
 /// Whether a command only looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,17 +97,30 @@ impl Git {
         limit: usize,
         time: Duration,
     ) -> Result<Outcome, GitError> {
-        let names = self.configured(repo).await?;
-        let overrides = overrides(&names);
-        self.run(repo, intent, &overrides, arguments, limit, time)
+        self.git_with(repo, intent, &[], arguments, limit, time)
             .await
+    }
+
+    /// With more in its environment.
+    pub(super) async fn git_with(
+        &self,
+        repo: &Repo,
+        intent: Intent,
+        more: &[(Raw, Raw)],
+        arguments: &[&str],
+        limit: usize,
+        time: Duration,
+    ) -> Result<Outcome, GitError> {
+        let names = self.configured(repo).await?;
+        let mut env = self.environment(intent, &overrides(&names));
+        env.extend_from_slice(more);
+        self.run(repo, env, arguments, limit, time).await
     }
 
     async fn run(
         &self,
         repo: &Repo,
-        intent: Intent,
-        overrides: &[(String, String)],
+        env: Vec<(Raw, Raw)>,
         arguments: &[&str],
         limit: usize,
         time: Duration,
@@ -116,7 +131,7 @@ impl Git {
         argv.extend(arguments);
         let mut exec = exec_as(&self.place.user, argv);
         exec.cwd = Some(repo.path.as_str().into());
-        exec.env = self.environment(intent, overrides);
+        exec.env = env;
         exec.timeout_ms = Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         let outcome = run(&self.hands, exec, limit).await?;
         if outcome.timed_out {
@@ -147,15 +162,9 @@ impl Git {
     /// The names of all that the repository configures. Reading them runs nothing.
     async fn configured(&self, repo: &Repo) -> Result<Vec<String>, GitError> {
         let arguments = ["config", "--list", "-z"];
+        let env = self.environment(Intent::Look, &[]);
         let outcome = self
-            .run(
-                repo,
-                Intent::Look,
-                &[],
-                &arguments,
-                CONFIGURATION,
-                super::READ,
-            )
+            .run(repo, env, &arguments, CONFIGURATION, super::READ)
             .await?;
         if outcome.cut {
             return Err(GitError::Failed("its configuration is too long".to_owned()));
@@ -194,7 +203,10 @@ impl Git {
         let always = ALWAYS
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        // The one file of the user's that counts: it is ours, and hides our own folders.
+        let ignored = self.place.state.join(IGNORE_FILE).into_string();
         let settings: Vec<(String, String)> = always
+            .chain([("core.excludesFile".to_owned(), ignored)])
             .chain(overrides.iter().cloned())
             .chain(self.settings.borrow().iter().cloned())
             .collect();

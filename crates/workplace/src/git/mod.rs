@@ -13,10 +13,13 @@ mod metadata;
 mod outcome;
 mod repo;
 mod status;
+mod trees;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
+
+use tokio::sync::Mutex;
 
 use crate::command::Outcome;
 use crate::files::{FileError, Files};
@@ -27,9 +30,11 @@ pub use act::{Commit, Staging};
 pub use clone::{Checkout, CloneError, Cloned, Source};
 pub use diff::{DIFF_LIMIT, Diff};
 pub use freshness::{Facts, Pulled, is_pull_due};
+pub(crate) use guard::IGNORE_FILE;
 pub use outcome::{Action, Code, GitResult};
 pub use repo::Repo;
 pub use status::{Change, CommitInfo, Standing, State};
+pub use trees::{ChangeKind, ChangedFile};
 
 const READ: Duration = Duration::from_secs(10);
 const STAGE: Duration = Duration::from_secs(15);
@@ -64,6 +69,8 @@ pub struct Git {
     /// Configuration that the host gives: who commits, and where the git door is. Nothing of the
     /// user's own configuration is read.
     settings: Rc<RefCell<Vec<(String, String)>>>,
+    /// Held by whoever uses our own index: channels are at it side by side.
+    own_index: Rc<Mutex<()>>,
 }
 
 impl Git {
@@ -73,6 +80,7 @@ impl Git {
             hands,
             place,
             settings: Rc::new(RefCell::new(settings)),
+            own_index: Rc::default(),
         }
     }
 

@@ -1,14 +1,12 @@
 //! What the rest of the workplace holds of the link.
 
-use std::io;
-
 use carrier::{Connection, Io};
-use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use wire::link::{Call, FromRunner, MAX_LINK_FRAME};
 
 use super::Role;
+use super::fit::{fit, length};
 use super::journal::Room;
 use super::pending::{Answer, AskError};
 
@@ -68,18 +66,21 @@ pub enum SayError {
 
 impl Handle {
     /// Says something to the hub, now or when it is back. Waits while the journal is full: whoever
-    /// produces what is said has to wait, too.
+    /// produces what is said has to wait, too. What is too long for a frame is cut, and says so.
     pub async fn say(&self, frame: FromRunner) -> Result<(), SayError> {
-        fits(&frame)?;
-        let said = self.commands.send(Command::Say(frame)).await;
-        said.map_err(|_| SayError::Over)
+        let (frame, remark) = fit(frame)?;
+        for frame in [Some(frame), remark].into_iter().flatten() {
+            let said = self.commands.send(Command::Say(frame)).await;
+            said.map_err(|_| SayError::Over)?;
+        }
+        Ok(())
     }
 
     /// As [`Handle::say`], and returns when it survives a crash of this machine. Without a journal
     /// on disk it survives nothing, and returns at once. With a disk that fails it may have been said
     /// nevertheless: say next what became of it.
     pub async fn say_durably(&self, frame: FromRunner) -> Result<(), SayError> {
-        fits(&frame)?;
+        let (frame, _) = fit(frame)?;
         let (reply, done) = oneshot::channel();
         let said = self.commands.send(Command::SayDurably(frame, reply)).await;
         said.map_err(|_| SayError::Over)?;
@@ -164,32 +165,4 @@ impl Handle {
     pub async fn wait_until(&self, is_so: impl FnMut(&State) -> bool) {
         let _ = self.state.clone().wait_for(is_so).await;
     }
-}
-
-fn fits(frame: &FromRunner) -> Result<(), SayError> {
-    // Deltas are cut to size where they are sent.
-    if !frame.is_kept() {
-        return Ok(());
-    }
-    // With room for its number.
-    match length(frame) + 64 {
-        length if length > MAX_LINK_FRAME => Err(SayError::TooLong(length)),
-        _ => Ok(()),
-    }
-}
-
-fn length(value: &impl Serialize) -> usize {
-    struct Count(usize);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    serde_json::to_writer(&mut count, value).expect("our own types serialise");
-    count.0
 }

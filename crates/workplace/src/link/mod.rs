@@ -18,6 +18,7 @@
 mod backoff;
 pub mod bench;
 mod dial;
+mod fit;
 mod handle;
 mod heart;
 pub mod journal;

@@ -29,11 +29,12 @@ const WRITE_AGAIN: Duration = Duration::from_secs(5);
 /// How long goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// What a hub that may have forgotten is told again: the models, and the latest status of each
-/// channel.
+/// What a hub that may have forgotten is told again: the models, what the sandbox is used for, and
+/// the latest status of each channel.
 #[derive(Debug, Default)]
 pub(super) struct Latest {
     models: Option<(FromRunner, u64)>,
+    activity: Option<(FromRunner, u64)>,
     statuses: BTreeMap<Option<String>, (FromRunner, u64)>,
 }
 
@@ -44,13 +45,16 @@ impl Latest {
     fn is_kept(frame: &FromRunner) -> bool {
         matches!(
             frame,
-            FromRunner::AgentStatus { .. } | FromRunner::Models { .. }
+            FromRunner::AgentStatus { .. }
+                | FromRunner::Models { .. }
+                | FromRunner::Activity { .. }
         )
     }
 
     fn passing(&mut self, frame: FromRunner, seq: u64) {
         match &frame {
             FromRunner::Models { .. } => self.models = Some((frame, seq)),
+            FromRunner::Activity { .. } => self.activity = Some((frame, seq)),
             FromRunner::AgentStatus { channel, .. }
                 if self.statuses.len() < MOST_STATUSES || self.statuses.contains_key(channel) =>
             {
@@ -63,7 +67,8 @@ impl Latest {
     /// Those that are no longer in the journal, which begins at `first`. That it is idle is the
     /// last word, by which a hub knows that all is said.
     fn acknowledged(&self, first: u64) -> Vec<FromRunner> {
-        let latest = self.models.iter().chain(self.statuses.values());
+        let latest = self.models.iter().chain(&self.activity);
+        let latest = latest.chain(self.statuses.values());
         latest
             .filter(|(_, seq)| *seq < first)
             .map(|(frame, _)| frame.clone())

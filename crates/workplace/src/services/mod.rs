@@ -11,7 +11,6 @@
 //! A name that is started again gets a new slot, and only the slot in the table is ever shown: the
 //! late end of an old one has nothing to spoil.
 
-mod autostart;
 mod log;
 mod name;
 mod preview;
@@ -36,7 +35,6 @@ use tokio_util::task::TaskTracker;
 use crate::hands::Hands;
 use crate::place::Place;
 
-pub use autostart::{Dependencies, RepoCommands, ServiceCommand, autostart};
 pub use log::{Follow, LIMIT as LOG_LIMIT, Log};
 pub use name::{BadName, MAX_NAME, Name};
 pub use preview::Preview;

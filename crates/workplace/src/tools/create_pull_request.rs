@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use wire::link::CreatePr;
 
-use super::{Bench, Tool, read};
+use super::{Bench, For, Tool, read};
 use crate::link::Who;
 
 pub(super) struct CreatePullRequestTool;
@@ -15,6 +15,10 @@ impl Tool for CreatePullRequestTool {
 
     fn description(&self) -> &'static str {
         "Open a pull request for a branch that is pushed already. If the branch has one that is open, it is that one. No token is needed here: it is opened from outside."
+    }
+
+    fn is_for(&self) -> For {
+        For::Repositories
     }
 
     fn takes(&self) -> (Value, &'static [&'static str]) {

@@ -13,8 +13,15 @@ pub(super) struct List;
 pub(super) struct Register;
 pub(super) struct Unregister;
 
+/// With where each is, below the address at which the user sees this sandbox.
 fn shown(tunnels: &[Tunnel]) -> String {
-    serde_json::to_string_pretty(tunnels).expect("our own types serialise")
+    let with_address = |tunnel: &Tunnel| {
+        let mut shown = json!(tunnel);
+        shown["address"] = json!(format!("/t/{}/", tunnel.name));
+        shown
+    };
+    let shown: Vec<Value> = tunnels.iter().map(with_address).collect();
+    serde_json::to_string_pretty(&shown).expect("our own types serialise")
 }
 
 #[async_trait(?Send)]
@@ -97,5 +104,20 @@ impl Tool for Unregister {
         removed
             .map(|tunnel| format!("{} is gone", tunnel.name))
             .map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tunnel_is_told_with_its_address() {
+        let tunnel = Tunnel {
+            name: "web".to_owned(),
+            port: 3000,
+            protocol: Protocol::default(),
+        };
+        assert!(shown(&[tunnel]).contains("\"address\": \"/t/web/\""));
     }
 }

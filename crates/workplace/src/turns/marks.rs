@@ -34,6 +34,8 @@ pub struct Marks {
     entries: VecDeque<Entry>,
     /// The conversation that each channel had last.
     sessions: BTreeMap<ChannelKey, SessionRef>,
+    /// Of prompts that the agent has not taken yet.
+    stood: VecDeque<(PromptId, Trees)>,
     kept: Option<Kept>,
 }
 
@@ -43,7 +45,12 @@ struct Entry {
     prompt: PromptId,
     mark: Mark,
     messages: Vec<String>,
+    /// What the repositories held before it, where the agent itself does not know.
+    trees: Trees,
 }
+
+/// By the repository's name.
+pub(super) type Trees = BTreeMap<String, String>;
 
 /// One line of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,6 +65,11 @@ enum Line {
     Opened {
         prompt: PromptId,
         message: String,
+    },
+    /// Before the prompt is handed on.
+    Stood {
+        prompt: PromptId,
+        trees: Trees,
     },
     Forgotten {
         marks: Vec<Mark>,
@@ -108,6 +120,20 @@ impl Marks {
             prompt: prompt.clone(),
             mark: mark.clone(),
         });
+    }
+
+    pub(super) fn stood(&mut self, prompt: &str, trees: Trees) {
+        self.note(Line::Stood {
+            prompt: PromptId(prompt.to_owned()),
+            trees,
+        });
+    }
+
+    /// What the repositories held before the first of these.
+    pub(super) fn trees_before(&self, marks: &[Mark]) -> Trees {
+        let mut entries = self.entries.iter();
+        let first = entries.find(|entry| marks.contains(&entry.mark));
+        first.map(|entry| entry.trees.clone()).unwrap_or_default()
     }
 
     pub(super) fn opened(&mut self, message: &str, prompt: &PromptId) {
@@ -185,12 +211,20 @@ impl Marks {
                 if self.entries.len() == MOST {
                     self.entries.pop_front();
                 }
+                let place = self.stood.iter().position(|(stood, _)| *stood == prompt);
+                let trees = place.and_then(|place| self.stood.remove(place));
+                let trees = trees.map(|(_, trees)| trees).unwrap_or_default();
                 self.entries.push_back(Entry {
                     channel,
                     prompt,
                     mark,
                     messages: Vec::new(),
+                    trees,
                 });
+            }
+            Line::Stood { prompt, trees } => {
+                self.stood.truncate(MOST_CHANNELS - 1);
+                self.stood.push_front((prompt, trees));
             }
             Line::Opened { prompt, message } => {
                 let entry = self.entries.iter_mut().rev().find(|e| e.prompt == prompt);
@@ -226,7 +260,11 @@ impl Marks {
                 prompt: entry.prompt.clone(),
                 message: message.clone(),
             });
-            std::iter::once(taken).chain(opened)
+            let stood = (!entry.trees.is_empty()).then(|| Line::Stood {
+                prompt: entry.prompt.clone(),
+                trees: entry.trees.clone(),
+            });
+            stood.into_iter().chain([taken]).chain(opened)
         });
         let (mut content, mut lines) = (String::new(), 0);
         for line in sessions.chain(entries) {

@@ -4,6 +4,7 @@
 mod attachments;
 mod contexts;
 mod marks;
+mod repositories;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use agent::event::{PermissionId, QuestionId};
 use agent::link::{self as of_link, frames};
-use agent::{Agent, ChannelKey, Event, Happening, Refused, Scope, SessionRef, SlashCommand};
+use agent::{Agent, ChannelKey, Event, Happening, Mark, Refused, Scope, SessionRef, SlashCommand};
 use camino::Utf8PathBuf;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -20,6 +21,7 @@ use wire::link::{Answer, ErrorFrame, FileDiff, FromHub, FromRunner, Prompt};
 
 pub use self::contexts::Contexts;
 pub use self::marks::Marks;
+pub use self::repositories::Repositories;
 use crate::agent_process::State;
 use crate::files::Files;
 use crate::link::Handle;
@@ -44,6 +46,7 @@ pub struct Surroundings {
     /// Told at the end of each turn: the agent may have committed something.
     pub moved: Rc<Notify>,
     pub contexts: Contexts,
+    pub repositories: Repositories,
 }
 
 impl Turns {
@@ -60,6 +63,11 @@ impl Turns {
             surroundings,
             fetching: Rc::default(),
         }
+    }
+
+    /// The agent works in the directory above these repositories; none when it works in its own.
+    pub fn work_above(&self, folders: Vec<String>) {
+        self.surroundings.repositories.set(folders);
     }
 
     /// The agent's process knows its conversations; which channel each was of, it is told here. What
@@ -161,7 +169,14 @@ impl Turns {
             }
             Err(why) => return self.failed("bad_prompt", why, prompt_id, channel).await,
         };
-        match agent.accept(taken).await {
+        let accepted = agent.accept(taken).await;
+        if accepted.is_ok() {
+            let trees = self.surroundings.repositories.trees().await;
+            if !trees.is_empty() {
+                self.marks.borrow_mut().stood(&prompt_id, trees);
+            }
+        }
+        match accepted {
             // It is ours once it is on the disk, and the agent hears of it after that.
             Ok(accepted) => match self.link.accept(&prompt_id, &channel).await {
                 Ok(()) => accepted.start(),
@@ -171,8 +186,13 @@ impl Turns {
                 }
             },
             Err(Refused::Busy(_)) => self.busy(prompt_id, channel, None).await,
-            Err(refused @ (Refused::TooManyChannels(_) | Refused::AgentGone(_))) => {
+            Err(refused @ Refused::TooManyChannels(_)) => {
                 self.busy(prompt_id, channel, Some(refused.to_string()))
+                    .await;
+            }
+            // It was given up, and nobody should wait for it.
+            Err(refused @ Refused::AgentGone(_)) => {
+                self.failed("agent_fatal", refused.to_string(), prompt_id, channel)
                     .await;
             }
             Err(refused @ Refused::Unfit(_)) => {
@@ -270,21 +290,28 @@ impl Turns {
                 .map_err(|error| error.to_string()),
         };
         let (message_ids, error) = match reverted {
-            Ok(reverted) => (self.marks.borrow_mut().forget(&reverted.marks), None),
+            Ok(reverted) => self.took_back(&reverted.marks).await,
             Err(error) => (Vec::new(), Some(error)),
         };
-        for message_id in &message_ids {
-            let removed = FromRunner::MessageRemoved {
-                message_id: message_id.clone(),
-            };
-            self.say(removed).await;
-        }
         let reverted = FromRunner::Reverted {
             request_id,
             message_ids,
             error,
         };
         self.say(reverted).await;
+    }
+
+    /// The agent has taken these back: the files of repositories that it does not know follow, and
+    /// the hub hears which answers are gone.
+    async fn took_back(&self, taken: &[Mark]) -> (Vec<String>, Option<String>) {
+        let trees = self.marks.borrow().trees_before(taken);
+        let restored = self.surroundings.repositories.take_back(trees).await;
+        let gone = self.marks.borrow_mut().forget(taken);
+        for message_id in &gone {
+            let message_id = message_id.clone();
+            self.say(FromRunner::MessageRemoved { message_id }).await;
+        }
+        (gone, restored.err())
     }
 
     async fn diff(&self, request_id: String, channel: Option<String>) {
@@ -302,8 +329,11 @@ impl Turns {
     }
 
     async fn ask_for_diff(&self, channel: Option<String>) -> Result<Vec<FileDiff>, String> {
-        let agent = self.agent().ok_or("the agent is not running")?;
         let channel = key(channel)?;
+        if let Some(changes) = self.surroundings.repositories.changes().await? {
+            return Ok(changes);
+        }
+        let agent = self.agent().ok_or("the agent is not running")?;
         let files = agent.diff(channel, None).await.map_err(|e| e.to_string())?;
         Ok(files.into_iter().map(of_link::file_diff).collect())
     }
@@ -328,11 +358,8 @@ impl Turns {
         model: Option<String>,
     ) -> Result<wire::link::Review, String> {
         let agent = self.agent().ok_or("the agent is not running")?;
-        let files = agent
-            .diff(ChannelKey::web(), None)
-            .await
-            .map_err(|e| e.to_string())?;
-        let patch: String = files.into_iter().map(|file| file.patch).collect();
+        let files = self.ask_for_diff(None).await?;
+        let patch: String = files.into_iter().filter_map(|file| file.patch).collect();
         if patch.is_empty() {
             return Err("nothing has changed, so there is nothing to review".to_owned());
         }
@@ -379,14 +406,16 @@ impl Turns {
             .map_err(|e| e.to_string())?;
         Ok(match done {
             agent::CommandDone::Undone(reverted) => {
-                let gone = self.marks.borrow_mut().forget(&reverted.marks);
-                for message_id in &gone {
-                    let message_id = message_id.clone();
-                    self.say(FromRunner::MessageRemoved { message_id }).await;
+                let (gone, error) = self.took_back(&reverted.marks).await;
+                match error {
+                    None => format!("{} answers taken back", gone.len()),
+                    Some(error) => return Err(error),
                 }
-                format!("{} answers taken back", gone.len())
             }
-            agent::CommandDone::Redone => "brought back".to_owned(),
+            agent::CommandDone::Redone => {
+                self.surroundings.repositories.bring_back().await?;
+                "brought back".to_owned()
+            }
             agent::CommandDone::Compacted => "summed up".to_owned(),
         })
     }

@@ -306,3 +306,24 @@ fn one_missing_value_or_bad_place_and_nothing_is_written() {
         assert_eq!(world.must("ls -A app").await, "web");
     });
 }
+
+#[test]
+fn values_that_come_late_are_written_when_they_come() {
+    in_world(|world: Rc<World>| async move {
+        let env = env_files(&world);
+        let spec = Spec::parse(SPEC.as_bytes()).unwrap();
+        assert!(matches!(
+            env.apply_or_wait(&spec).await,
+            Err(EnvError::Missing(_))
+        ));
+        env.give(values(&[("TOKEN", "pearl")])).unwrap();
+        assert_eq!(env.catch_up().await.unwrap().len(), 1);
+        assert_eq!(world.must("cat app/web/.env.local").await, "TOKEN=pearl");
+        world.must("[ ! -e app/public.env ]").await;
+        env.give(values(&[("NAME", "n"), ("EXTRA", "e")])).unwrap();
+        env.catch_up().await.unwrap();
+        assert_eq!(world.must("cat app/public.env").await, "NAME=n");
+        let both = world.must("cat app/web/.env.local").await;
+        assert_eq!(both, "TOKEN=pearl\nEXTRA=e");
+    });
+}

@@ -2,7 +2,9 @@ use std::rc::Rc;
 
 use fs_err as fs;
 use jiff::Timestamp;
+use wire::link::Change;
 use workplace::git::{Checkout, Cloned, Code, Commit, DIFF_LIMIT, Git, GitError, Source, Staging};
+use workplace::turns::Repositories;
 
 use crate::world::{World, in_world};
 
@@ -453,5 +455,124 @@ fn a_clone_has_its_branch_or_its_reference_and_an_existing_folder_is_kept() {
             bad.from = Source::Url(address.to_owned());
             assert!(git.clone_into(&bad, |_| ()).await.is_err(), "{address}");
         }
+    });
+}
+
+#[test]
+fn a_clone_that_was_interrupted_or_has_no_such_reference_is_not_taken_for_one() {
+    in_world(|world: Rc<World>| async move {
+        let git = git(&world);
+        make_repo(&world, "origin").await;
+        world.must("mv origin ../origin").await;
+        let wanted = |reference: Option<&str>| Checkout {
+            folder: "deep/app".to_owned(),
+            from: Source::Url(world.place.home.join("origin").into_string()),
+            branch: None,
+            reference: reference.map(str::to_owned),
+        };
+        // As one leaves it whose sandbox was stopped in the middle.
+        world.must("mkdir -p .nacre-clone/.git/objects").await;
+        let error = git.clone_into(&wanted(Some("v9")), |_| ()).await;
+        assert!(error.unwrap_err().to_string().contains("v9"));
+        world
+            .must("[ ! -e deep/app ] && [ ! -e .nacre-clone ]")
+            .await;
+        let cloned = git.clone_into(&wanted(None), |_| ()).await;
+        assert_eq!(cloned.unwrap(), Cloned::New);
+        assert_eq!(world.must("cat deep/app/a").await, "one");
+        let status = git.status("deep/app").await.unwrap();
+        assert_eq!(status.branch.as_deref(), Some("main"));
+    });
+}
+
+#[test]
+fn several_repositories_are_compared_and_taken_back_each() {
+    in_world(|world: Rc<World>| async move {
+        let git = git(&world);
+        make_repo(&world, "app").await;
+        make_repo(&world, "lib").await;
+        world
+            .must("echo mine >app/staged; cd app; git add staged")
+            .await;
+        let repositories = Repositories::new(git.clone());
+        assert_eq!(repositories.changes().await.unwrap(), None);
+        repositories.set(["app", "lib"].map(str::to_owned).to_vec());
+        let before = repositories.trees().await;
+        assert_eq!(before.len(), 2);
+        world
+            .must("echo two >>app/a; rm lib/a; mkdir lib/new; echo 'diff --git x' >lib/new/b; rm app/staged")
+            .await;
+        let changes = repositories.changes().await.unwrap().unwrap();
+        let found: Vec<_> = changes
+            .iter()
+            .map(|file| (file.path.as_str(), file.status))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("app/a", Change::Modified),
+                ("lib/a", Change::Deleted),
+                ("lib/new/b", Change::Added),
+            ]
+        );
+        let patch = changes[0].patch.as_deref().unwrap();
+        assert!(
+            patch.contains("+++ b/app/a") && patch.contains("+two"),
+            "{patch}"
+        );
+        let patch = changes[2].patch.as_deref().unwrap();
+        assert!(patch.contains("+diff --git x"), "{patch}");
+        repositories.take_back(before).await.unwrap();
+        world
+            .must("[ $(cat app/a) = one ] && [ $(cat lib/a) = one ] && [ ! -e lib/new ] && [ -e app/staged ]")
+            .await;
+        // Nobody's staging was touched.
+        let state = git.status("app").await.unwrap();
+        assert_eq!(state.staged_changes[0].path, "staged");
+        repositories.bring_back().await.unwrap();
+        world.must("[ ! -e lib/a ] && [ -e lib/new/b ]").await;
+    });
+}
+
+#[test]
+fn our_own_folders_are_neither_shown_nor_committed() {
+    in_world(|world: Rc<World>| async move {
+        let git = git(&world);
+        make_repo(&world, "app").await;
+        world
+            .must("mkdir -p ../.nacre; printf '.nacre/\\n.opencode/\\n' >../.nacre/gitignore")
+            .await;
+        world
+            .must("cd app; mkdir .nacre .opencode; touch .nacre/x .opencode/y; echo two >>a")
+            .await;
+        assert!(git.status("app").await.unwrap().untracked_files.is_empty());
+        let all = commit("all", Staging::All);
+        assert!(git.commit("app", &all).await.unwrap().success);
+        let files = world
+            .must("cd app; git show --name-only --format= HEAD")
+            .await;
+        assert_eq!(files, "a");
+    });
+}
+
+#[test]
+fn a_link_in_a_diff_shows_where_it_leads_and_nothing_of_what_is_there() {
+    in_world(|world: Rc<World>| async move {
+        let git = git(&world);
+        make_repo(&world, "app").await;
+        world
+            .must(
+                "echo canary >../outside; cd app; ln -s ../../outside l; ln -s ../.. up; git add .",
+            )
+            .await;
+        for path in ["l", "up", "up/outside", "l/x"] {
+            match git.diff("app", Some(path)).await {
+                Ok(diff) => assert!(!diff.diff.contains("canary"), "{path}: {}", diff.diff),
+                Err(error) => assert!(!error.to_string().contains("canary"), "{path}: {error}"),
+            }
+        }
+        assert!(git.diff("app", Some("../../outside")).await.is_err());
+        let linked = git.diff("app", Some("l")).await.unwrap();
+        assert!(linked.diff.contains("+../../outside"), "{}", linked.diff);
     });
 }

@@ -3,12 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod agent_process;
 mod api;
 mod files;
 mod gateway;
 mod git;
 mod inside;
 mod link;
+mod mcp;
 mod services;
 mod terminal;
 mod whole;

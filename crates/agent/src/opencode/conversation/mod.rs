@@ -202,6 +202,10 @@ impl Conversation {
         Held {
             channel: self.channel.clone(),
             session: self.session.clone().map(SessionRef),
+            subagents: running.map_or_else(Vec::new, |running| {
+                let children = running.children.keys();
+                children.cloned().map(SessionRef).collect()
+            }),
             status: self.status.clone(),
             prompt: running.map(|running| running.prompt.id.clone()),
             turn: open.map(|running| running.turn.id()),

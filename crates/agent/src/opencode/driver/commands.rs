@@ -8,7 +8,6 @@ use crate::channel::ChannelKey;
 use crate::event::{Event, Happening, NewSession, SessionRef};
 use crate::opencode::conversation::{Conversation, Out, Verified};
 use crate::opencode::handle::{Borrowed, Command};
-use crate::opencode::health;
 use crate::opencode::work::Readiness;
 use crate::prompt::{Hearing, Prompt, PromptId, fit};
 
@@ -61,7 +60,10 @@ impl Driver {
                 self.settings.permissions = policy;
                 self.each(|conversation, _, _| conversation.decide_by(policy));
             }
-            Command::ProcessStarted => self.process_started(),
+            Command::ProcessStarted => {
+                self.readiness.send_replace(Readiness::Up);
+                self.watch.turn_on();
+            }
             Command::ProcessEnded(how) => {
                 self.readiness.send_replace(Readiness::Down);
                 self.watch.turn_off();
@@ -196,26 +198,20 @@ impl Driver {
         if let Some(slot) = self.slots.get_mut(channel) {
             slot.conversation.session = Some(session.clone());
             slot.conversation.verified = Verified::Yes;
+            let session = SessionRef(session);
             self.outbox.push_back(Event {
                 channel: channel.clone(),
+                prompt: None,
+                session: Some(session.clone()),
                 happening: Happening::SessionStarted {
-                    session: SessionRef(session),
+                    session,
                     why: NewSession::Asked,
                 },
             });
         }
     }
 
-    fn process_started(&mut self) {
-        self.readiness.send_replace(Readiness::Down);
-        let api = self.api.clone();
-        let limit = self.settings.health_limit;
-        self.work.push(Box::pin(async move {
-            Finished::Healthy(health::wait(&api, limit).await)
-        }));
-    }
-
-    pub(super) fn give_up(&mut self, why: &str) {
+    fn give_up(&mut self, why: &str) {
         self.readiness
             .send_replace(Readiness::GivenUp(why.to_owned()));
         self.watch.turn_off();

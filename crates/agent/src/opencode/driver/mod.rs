@@ -12,14 +12,13 @@ use tokio::time::{Instant, sleep_until};
 use super::api::Api;
 use super::conversation::{Conversation, Look, Out, list_changes};
 use super::handle::{Command, OpenCode};
-use super::health::Unhealthy;
 use super::http::HttpError;
 use super::watch::{Item, Watch};
 use super::wire;
 use super::work::{Done, Readiness, Worker};
 use super::{Connected, Settings};
 use crate::channel::ChannelKey;
-use crate::event::Event;
+use crate::event::{Event, SessionRef};
 use crate::prompt::Prompt;
 
 const MOST_EVENTS: usize = 256;
@@ -30,7 +29,6 @@ const MOST_CHANNELS: usize = 64;
 const MOST_NUMBERED: usize = 1024;
 
 pub struct Driver {
-    api: Api,
     settings: Settings,
     worker: Worker,
     readiness: watch::Sender<Readiness>,
@@ -74,7 +72,6 @@ enum Finished {
     Started(Box<Prompt>),
     /// Dropped without being started, or borrowed and given back.
     Released(ChannelKey),
-    Healthy(Result<(), Unhealthy>),
     CaughtUp(CaughtUp),
 }
 
@@ -96,11 +93,10 @@ pub(super) fn start(api: Api, settings: Settings) -> Connected {
     let (events, received) = mpsc::channel(MOST_EVENTS);
     let (commander, commands) = mpsc::channel(MOST_COMMANDS);
     let (readiness, ready) = watch::channel(Readiness::Up);
-    let agent = OpenCode::new(commander, api.clone(), settings.model.clone());
+    let agent = OpenCode::new(commander, api.clone(), &settings);
     let mut driver = Driver {
         worker: Worker::new(api.clone(), &settings, ready),
-        watch: Watch::off(api.clone()),
-        api,
+        watch: Watch::off(api),
         settings,
         readiness,
         commands,
@@ -196,11 +192,6 @@ impl Driver {
                     slot.taken = Taken::Free;
                 }
             }
-            Finished::Healthy(Ok(())) => {
-                self.readiness.send_replace(Readiness::Up);
-                self.watch.turn_on();
-            }
-            Finished::Healthy(Err(error)) => self.give_up(&error.to_string()),
             Finished::CaughtUp(caught) => self.caught_up(caught),
         }
     }
@@ -360,10 +351,16 @@ impl Driver {
             return;
         };
         let mut out = Out::default();
+        let before = slot.conversation.prompt().cloned();
         act(&mut slot.conversation, Instant::now(), &mut out);
+        // What ends a prompt is about it, too.
+        let prompt = slot.conversation.prompt().cloned().or(before);
+        let session = slot.conversation.session.clone().map(SessionRef);
         for happening in out.happenings {
             self.outbox.push_back(Event {
                 channel: channel.clone(),
+                prompt: prompt.clone(),
+                session: session.clone(),
                 happening,
             });
         }

@@ -229,7 +229,7 @@ impl Office {
         self.kill().await;
         self.agent.process_ended("restarted".to_owned()).await;
         self.launch().await;
-        self.agent.process_started().await;
+        self.agent.process_started().await.unwrap();
     }
 
     pub(crate) fn put(&self, name: &str, content: &str) {

@@ -59,7 +59,7 @@ async fn a_hub_that_refuses_for_an_hour_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_reconnect_come_hello_the_journal_open_parts_the_models_and_the_status() {
+async fn after_a_reconnect_come_hello_the_journal_open_parts_the_models_the_uses_and_the_status() {
     let mut world = World::new();
     let runner = world.start();
     runner.connected(1).await;
@@ -72,8 +72,12 @@ async fn after_a_reconnect_come_hello_the_journal_open_parts_the_models_and_the_
         prompt_id: None,
         channel: None,
     };
+    let activity = FromRunner::Activity {
+        uses: vec![wire::link::Use::Terminal],
+    };
     runner.handle.say(idle.clone()).await.unwrap();
     runner.handle.say(models.clone()).await.unwrap();
+    runner.handle.say(activity).await.unwrap();
     soon(runner.handle.drain()).await.unwrap();
     runner.handle.say(delta("p", 0, "open")).await.unwrap();
     world.road(Road::Closed);
@@ -93,7 +97,14 @@ async fn after_a_reconnect_come_hello_the_journal_open_parts_the_models_and_the_
     let heard = world.hub.heard();
     assert_eq!(
         types(&heard[before..]),
-        ["hello", "title", "models", "agent_status", "part"]
+        [
+            "hello",
+            "title",
+            "models",
+            "activity",
+            "agent_status",
+            "part"
+        ]
     );
 }
 

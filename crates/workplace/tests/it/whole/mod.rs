@@ -2,5 +2,7 @@
 //! where there is one the real agent with a scripted model. Needs root.
 
 mod agent;
+mod ends;
+mod hostile;
 mod told;
 mod world;

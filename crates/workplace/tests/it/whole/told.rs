@@ -275,3 +275,33 @@ fn a_repository_that_is_given_later_is_reached_through_the_git_door() {
         eventually("git knows the way", is_told).await;
     });
 }
+
+#[test]
+fn a_picture_that_somebody_inside_shows_is_in_the_conversation() {
+    const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
+    with_whole(async |mut whole, _| {
+        let boot = whole.boot();
+        whole.start(boot);
+        eventually("the socket", || {
+            std::os::unix::net::UnixStream::connect("/run/nacre.sock").is_ok()
+        })
+        .await;
+        let body = format!("{{\"data\": \"{PIXEL}\", \"description\": \"a pearl\"}}");
+        assert_eq!(inside("POST", "/api/image", &body).await, "{\"ok\":true}");
+        let shown = whole
+            .heard("the picture", |frame| {
+                matches!(frame, FromRunner::Image { .. })
+            })
+            .await;
+        let FromRunner::Image { image, .. } = shown else {
+            unreachable!("it was waited for");
+        };
+        assert_eq!(image.media_type, "image/png");
+        assert_eq!(image.description.as_deref(), Some("a pearl"));
+        for bad in ["PHN2Zz4=", "no base 64!"] {
+            let body = format!("{{\"data\": \"{bad}\"}}");
+            let refused = inside("POST", "/api/image", &body).await;
+            assert!(refused.contains("bad_request"), "{refused}");
+        }
+    });
+}

@@ -177,8 +177,9 @@ impl Whole {
             journal_key: Some(JOURNAL_KEY.to_owned()),
         };
         let serving = self.tasks.spawn_local(async move {
-            let Err(error) = serve(hands, order).await;
-            panic!("the workplace ended: {error:?}");
+            if let Err(error) = serve(hands, order).await {
+                panic!("the workplace ended: {error:?}");
+            }
         });
         self.workplace = Some(serving);
     }
