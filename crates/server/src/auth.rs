@@ -77,6 +77,10 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Answer<Self> {
+        // Asked before this one, for the same request.
+        if let Some(known) = parts.extensions.get::<Self>() {
+            return Ok(known.clone());
+        }
         let from = peer(parts).to_string();
         let (caller, brought) = match bearer(&parts.headers) {
             Some(token) if token.expose().starts_with(Kind::Token.prefix()) => {

@@ -21,14 +21,12 @@ use tower::ServiceExt as _;
 
 use crate::app::{App, Parts};
 use crate::problem::Problem;
-use crate::{housekeeping, metrics, page, public_doors, routes, standing};
+use crate::{body, housekeeping, metrics, once, page, public_doors, routes, standing};
 
 /// For a head to come whole.
 const HEAD: Duration = Duration::from_secs(10);
 const HEADERS: usize = 100;
 const HEAD_BYTES: usize = 32 << 10;
-/// What no route of its own reads in pieces.
-const BODY: usize = 1 << 20;
 /// In milliseconds.
 const GONE: u32 = 45_000;
 const CONNECTIONS: usize = 20_000;
@@ -55,6 +53,7 @@ impl Front {
         let (router, described) = routes::all();
         let described = described.to_json().unwrap_or_default();
         let router = router
+            .route_layer(middleware::from_fn_with_state(app.clone(), once::deed))
             .route(
                 "/openapi.json",
                 axum::routing::get(async move || {
@@ -72,7 +71,7 @@ impl Front {
                     "this cannot be done to it: see /openapi.json",
                 )
             })
-            .layer(DefaultBodyLimit::max(BODY))
+            .layer(DefaultBodyLimit::max(body::USUAL))
             .layer(middleware::from_fn(metrics::count))
             .layer(middleware::from_fn_with_state(app.clone(), host_is_ours))
             .layer(middleware::map_response(harmless))

@@ -10,6 +10,7 @@ mod egress;
 mod git_tokens;
 mod hostility;
 mod members;
+mod once;
 mod page;
 mod public_doors;
 mod pulls;

@@ -19,6 +19,7 @@ use wire::workplace::{USER, WORKSPACE};
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::body;
 use crate::devtools::{PATIENCE, act, inside, look};
 use crate::extract::{Json, Named, Params};
 use crate::problem::{Answer, Problem};
@@ -176,8 +177,7 @@ async fn write_file(
 ) -> Answer<StatusCode> {
     caller.may_change()?;
     let hub = app.hub(&caller, &id).await?;
-    let body = axum::body::to_bytes(body, LONGEST_FILE).await;
-    let body = body.map_err(|_| Problem::too_large("a file has at most 16 MiB here"))?;
+    let body = body::whole(body, LONGEST_FILE, "a file has at most 16 MiB here").await?;
     let about = json!({ "path": at.path });
     app.audit(&caller, "session.write_file", Some(hub.session()), about)
         .await?;
