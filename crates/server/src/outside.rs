@@ -195,11 +195,9 @@ impl sessions::Outside for Outside {
         boot
     }
 
-    async fn is_up(&self, session: Handle, place: Place) {
-        if let Err(error) = give::secrets(self, &session, place).await {
-            let session = session.session();
-            tracing::warn!(%session, error, "a session's secrets did not reach its sandbox");
-        }
+    async fn is_up(&self, session: Handle, place: Place) -> Result<(), String> {
+        let given = give::secrets(self, &session, place).await;
+        given.map_err(|error| format!("its secrets did not reach its sandbox: {error}"))
     }
 
     fn cost(&self, model: &str, usage: &Usage) -> Option<u64> {

@@ -14,6 +14,7 @@ mod asks;
 mod commands;
 mod commits;
 mod costs;
+mod dressing;
 mod effects;
 mod expiry;
 mod frames;
@@ -50,6 +51,7 @@ use wire::link::{Failed, FromHub};
 use self::asks::Asks;
 use self::commits::{Commits, Settled, Then};
 use self::costs::Costs;
+use self::dressing::Dressing;
 use self::effects::{Hand, Notes};
 use self::expiry::Expiry;
 use self::idle::Idle;
@@ -129,7 +131,7 @@ enum Outcome {
         id: String,
         answer: Result<serde_json::Value, Failed>,
     },
-    Dressed,
+    Dressed(Dressing),
 }
 
 /// What a hub starts from.

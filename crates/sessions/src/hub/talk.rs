@@ -18,7 +18,7 @@ use wire::workplace::AGENT_PORT;
 
 use super::commits::{Say, Taken};
 use super::parts::OpenParts;
-use super::{Booting, End, Hub, Outcome};
+use super::{Booting, End, Hub};
 use crate::Work;
 use crate::direct::{self, Plain};
 use crate::link::{self, Out, Word};
@@ -407,11 +407,7 @@ impl Hub {
         for answer in self.answers() {
             live.say(answer);
         }
-        let (outside, handle) = (Arc::clone(&self.shared.outside), self.handle());
-        self.work.spawn(async move {
-            outside.is_up(handle, place).await;
-            Outcome::Dressed
-        });
+        self.begin_dressing(live.connection, place);
     }
 
     /// What is in memory says more than what was written: the store counts.

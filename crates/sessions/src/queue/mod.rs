@@ -88,6 +88,8 @@ pub(crate) struct Queue {
     /// All that it had to say of earlier boots was heard.
     is_caught_up: bool,
     agent_is_ready: bool,
+    /// The runner has what it is to have before it is asked anything.
+    is_dressed: bool,
     /// The session runs, and is not about to rest or to move.
     is_open: bool,
 }
@@ -194,6 +196,7 @@ impl Queue {
         self.runner = Some(runner);
         self.is_caught_up = false;
         self.agent_is_ready = false;
+        self.is_dressed = false;
         steps
     }
 
@@ -214,10 +217,16 @@ impl Queue {
         self.runner = None;
         self.is_caught_up = false;
         self.agent_is_ready = false;
+        self.is_dressed = false;
     }
 
     pub(crate) fn agent_ready(&mut self, is_ready: bool, now: Timestamp) -> Vec<Step> {
         self.agent_is_ready = is_ready;
+        self.go_on(now)
+    }
+
+    pub(crate) fn dressed(&mut self, now: Timestamp) -> Vec<Step> {
+        self.is_dressed = true;
         self.go_on(now)
     }
 
@@ -440,7 +449,8 @@ impl Queue {
     }
 
     fn may_send(&self) -> bool {
-        self.is_open && self.agent_is_ready && self.is_caught_up && self.runner.is_some()
+        let is_there = self.runner.is_some() && self.is_caught_up;
+        is_there && self.is_open && self.agent_is_ready && self.is_dressed
     }
 
     fn current(&mut self, prompt: &str, from: &Destination) -> Option<&mut Current> {
