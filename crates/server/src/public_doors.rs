@@ -62,6 +62,8 @@ async fn git(State(app): State<App>, request: Request) -> Response {
 async fn enter(app: &App, door: &str, root: &str, request: Request) -> Answer<(Visitor, Request)> {
     let (mut head, body) = request.into_parts();
     let key = doors::credential(&head.headers).unwrap_or_default();
+    let from = auth::peer(&head).to_string();
+    app.rate.may_try(&from, &key)?;
     // As it was sent: nothing that is decoded leads anywhere.
     let path = head.uri.path();
     let rest = path
@@ -73,9 +75,10 @@ async fn enter(app: &App, door: &str, root: &str, request: Request) -> Answer<(V
             .map(|visitor| (visitor, rest)),
         None => None,
     }) else {
-        app.rate.failed(&auth::peer(&head).to_string())?;
+        app.rate.failed(&from)?;
         return Err(Problem::unauthorised());
     };
+    app.rate.let_in(&key);
     let asked = match head.uri.query() {
         Some(query) => format!("{root}/{rest}?{query}"),
         None => format!("{root}/{rest}"),

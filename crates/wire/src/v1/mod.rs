@@ -20,8 +20,8 @@ mod tool;
 mod usage;
 
 pub use account::{
-    Caller, Login, LoginCode, Member, MemberPut, NewMember, NewOrganisation, NewToken,
-    Organisation, Role, Token, TokenMade, User,
+    AuditLine, Caller, ChangeOrganisation, Login, LoginCode, Member, MemberPut, NewLoginCode,
+    NewMember, NewOrganisation, NewToken, Organisation, Role, Token, TokenMade, User,
 };
 pub use egress::{
     Allow, AllowEgress, AllowedEgress, Egress, EgressBlocked, EgressPass, EgressPolicy, NewEgress,
@@ -30,8 +30,8 @@ pub use event::{Event, EventPart, Opened};
 pub use frame::{FromClient, Init, PipeWord, Presence, Runtime, STDERR, STDOUT, Watcher, numbered};
 pub use machine::{
     Endpoint, EnvValues, ExecAnswer, ExecRequest, FileEntry, FileList, ModelInfo, ModelList,
-    PortInfo, PortList, ProviderInfo, ProviderList, ServiceInfo, ServiceList, Share, ShareMade,
-    TunnelInfo, TunnelList, Upload,
+    PortInfo, PortList, ProviderInfo, ProviderList, ServiceInfo, ServiceList, Share, ShareInfo,
+    ShareMade, TunnelInfo, TunnelList, Upload,
 };
 pub use message::{Message, MessagePart};
 pub use problem::Problem;

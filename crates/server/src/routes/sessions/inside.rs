@@ -1,4 +1,5 @@
-//! What goes on inside a session's sandbox: commands, files, ports, services, git.
+//! What goes on inside a session's sandbox: commands, files, ports, services, git. To look at it
+//! wakes nobody; to do something does.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use wire::workplace::{USER, WORKSPACE};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body;
-use crate::devtools::{PATIENCE, act, inside, look};
+use crate::devtools::{PATIENCE, act, awake, inside, look};
 use crate::extract::{Json, Named, Params};
 use crate::problem::{Answer, Problem};
 
@@ -151,7 +152,7 @@ async fn read_file(
     Params(at): Params<AtPath>,
 ) -> Answer<Response> {
     let hub = app.hub(&caller, &id).await?;
-    let inside = inside(&app, &hub).await?;
+    let inside = awake(&app, &hub)?;
     let path = format!("/api/files?path={}", encode(&at.path));
     let answer = inside.send(Method::GET, &path, "", PATIENCE).await?;
     // It is shown by no browser as anything but bytes.
@@ -353,7 +354,7 @@ async fn service_log(
     Params(tail): Params<Tail>,
 ) -> Answer<Response> {
     let hub = app.hub(&caller, &id).await?;
-    let inside = inside(&app, &hub).await?;
+    let inside = awake(&app, &hub)?;
     let tail = tail.tail.unwrap_or(64 << 10).min(4 << 20);
     let name = encode(&name);
     let path = format!("/api/services/{name}/logs?tail={tail}");
