@@ -33,6 +33,7 @@ use wire::v1::ModelInfo;
 
 use self::evidence::Showing;
 use self::grants::Granted;
+pub(crate) use self::grants::spelled;
 use self::keys::Keyring;
 use self::meter::Book;
 use self::pace::Pace;
@@ -67,6 +68,7 @@ pub struct Outside {
     providers: Vec<Arc<dyn Provider>>,
     origin: String,
     models: Models,
+    meter: Arc<Book>,
     git: Git,
     forges: Forges,
     tokens: Arc<Tokens>,
@@ -101,7 +103,12 @@ impl Outside {
         Ok(Self {
             vault: parts.vault,
             providers: parts.providers,
-            models: Models::new(parts.models, Arc::clone(&keys) as _, meter)?,
+            models: Models::new(
+                parts.models,
+                Arc::clone(&keys) as _,
+                Arc::clone(&meter) as _,
+            )?,
+            meter,
             forges: Forges::new(&parts.git)?,
             git: Git::new(parts.git, grants)?,
             tokens,
@@ -114,6 +121,11 @@ impl Outside {
             pace: Pace::default(),
             showing: Showing::default(),
         })
+    }
+
+    /// Until what models took so far is written down.
+    pub(crate) async fn flush(&self) {
+        self.meter.flush().await;
     }
 
     pub(crate) fn models(&self) -> &Models {
@@ -196,8 +208,7 @@ impl sessions::Outside for Outside {
     }
 
     async fn is_up(&self, session: Handle, place: Place) -> Result<(), String> {
-        let given = give::secrets(self, &session, place).await;
-        given.map_err(|error| format!("its secrets did not reach its sandbox: {error}"))
+        give::all(self, &session, place).await
     }
 
     fn cost(&self, model: &str, usage: &Usage) -> Option<u64> {

@@ -170,9 +170,15 @@ impl Front {
 
     /// Tells everybody who is connected to come again.
     pub async fn shut_down(&self) {
+        self.app.stopping().cancel();
         self.app.gateway().shut_down().await;
         self.app.tasks().close();
         self.app.tasks().wait().await;
+    }
+
+    /// Until what sandboxes used is written down: once they are let go.
+    pub async fn flush(&self) {
+        self.app.parts.outside.flush().await;
     }
 }
 
