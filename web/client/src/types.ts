@@ -59,11 +59,28 @@ export interface AllowedEgress {
   applied: boolean;
 }
 
+/** Who did what. */
+export interface AuditLine {
+  id: string;
+  /** A user, a token, or a part of nacre. */
+  actor: string;
+  /** As in `session.pause`. */
+  action: string;
+  session_id?: string | null;
+  /** What there is to say of it; no secrets, and nothing that was said to an agent. */
+  details: unknown;
+  at: string;
+}
+
 /** Who asks: `GET /v1/me`. */
 export interface Caller {
   org_id: string;
   role: Role;
   user?: User | null;
+}
+
+export interface ChangeOrganisation {
+  name: string;
 }
 
 export interface ChangeSession {
@@ -264,6 +281,11 @@ export interface NewEgress {
   allow?: string[];
 }
 
+export interface NewLoginCode {
+  /** Another organisation that the caller is a member of. */
+  org_id?: string | null;
+}
+
 /** Who is to be a member, and as what. One who is known by that address already keeps their name. */
 export interface NewMember {
   email: string;
@@ -353,6 +375,8 @@ export interface NewToken {
   service?: boolean;
   /** From now on. For ever, if it is not said. */
   expires_in_ms?: number | null;
+  /** Another organisation that the caller is a member of. */
+  org_id?: string | null;
 }
 
 export interface Organisation {
@@ -361,6 +385,23 @@ export interface Organisation {
   /** The caller's. */
   role: Role;
   created_at: string;
+}
+
+/** Some of a list, and where to go on. */
+export interface PageAuditLine {
+  items: {
+    id: string;
+    /** A user, a token, or a part of nacre. */
+    actor: string;
+    /** As in `session.pause`. */
+    action: string;
+    session_id?: string | null;
+    /** What there is to say of it; no secrets, and nothing that was said to an agent. */
+    details: unknown;
+    at: string;
+  }[];
+  /** Given as `cursor` it leads to the next ones. Absent at the end. */
+  next_cursor?: string | null;
 }
 
 /** Some of a list, and where to go on. */
@@ -501,6 +542,21 @@ export interface PageSession {
     /** Of its last start. */
     phases?: PhaseInfo[];
     usage?: SessionUsage | null;
+  }[];
+  /** Given as `cursor` it leads to the next ones. Absent at the end. */
+  next_cursor?: string | null;
+}
+
+/** Some of a list, and where to go on. */
+export interface PageShareInfo {
+  items: {
+    id: string;
+    port: number;
+    /** Absent where a service made it. */
+    created_by?: string | null;
+    created_at: string;
+    expires_at: string;
+    revoked_at?: string | null;
   }[];
   /** Given as `cursor` it leads to the next ones. Absent at the end. */
   next_cursor?: string | null;
@@ -764,6 +820,17 @@ export interface Share {
   port: number;
   /** From now on; at most a week. */
   expires_in_ms: number;
+}
+
+/** What is known of a link that was given away; never the link. */
+export interface ShareInfo {
+  id: string;
+  port: number;
+  /** Absent where a service made it. */
+  created_by?: string | null;
+  created_at: string;
+  expires_at: string;
+  revoked_at?: string | null;
 }
 
 export interface ShareMade {

@@ -99,8 +99,7 @@ fn digest(app: &App, caller: &Caller, head: &Parts, said: &[u8]) -> String {
         mac.chain_update((part.len() as u64).to_be_bytes())
             .chain_update(part)
     });
-    let digits = mac.finalize().into_bytes();
-    digits.iter().map(|byte| format!("{byte:02x}")).collect()
+    STANDARD_NO_PAD.encode(mac.finalize().into_bytes())
 }
 
 /// Whoever finds it under way waits for what comes of it, for a while.

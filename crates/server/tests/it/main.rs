@@ -14,6 +14,7 @@ mod once;
 mod page;
 mod public_doors;
 mod pulls;
+mod rights;
 mod runner;
 mod sessions;
 mod stand_in;
