@@ -17,6 +17,7 @@ mod wanted;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ::metrics::counter;
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
 use doors::forge::Forges;
@@ -187,6 +188,7 @@ impl sessions::Outside for Outside {
             session: visitor.session.to_string(),
             generation: visitor.generation,
         };
+        counter!("nacre_door_visits_total", "door" => door).increment(1);
         match door {
             "model" => self.models.serve(visitor, stream).await,
             "git" => self.git.serve(visitor, stream).await,

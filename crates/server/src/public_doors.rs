@@ -8,6 +8,7 @@
 //! A key is one generation's of one session ([`crate::vault::Vault::session_key`]). It is good for as
 //! long as that sandbox is the session's: paused, stopped or replaced, it opens nothing.
 
+use ::metrics::counter;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -79,6 +80,8 @@ async fn enter(app: &App, door: &str, root: &str, request: Request) -> Answer<(V
         return Err(Problem::unauthorised());
     };
     app.rate.let_in(&key);
+    let name = if root.is_empty() { "model" } else { "git" };
+    counter!("nacre_door_visits_total", "door" => name).increment(1);
     let asked = match head.uri.query() {
         Some(query) => format!("{root}/{rest}?{query}"),
         None => format!("{root}/{rest}"),

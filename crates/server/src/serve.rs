@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ::metrics::counter;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -161,6 +162,8 @@ impl Front {
         let is_preview = host(request.headers()).is_some_and(|host| self.app.site().is_below(host));
         if is_preview {
             let answer = self.app.previews().answer(request, peer.ip()).await;
+            let status = answer.status().as_u16().to_string();
+            counter!("nacre_preview_requests_total", "status" => status).increment(1);
             return answer.map(Body::new);
         }
         request.extensions_mut().insert(peer);

@@ -627,7 +627,7 @@ export interface Problem {
   status: number;
   /** For people: what is wrong, and what to do next. */
   detail: string;
-  /** Stable, for programs. */
+  /** Stable, for programs. One of `action-decided`, `action-expired`, `answer-not-kept`, `bad-code`, `bad-frame`, `boot-failed`, `busy`, `deadline-passed`, `egress-none`, `egress-private`, `forbidden`, `foreign-host`, `forge-unavailable`, `idempotency-key-used`, `inside-conflict`, `inside-failed`, `inside-unreadable`, `internal`, `invalid`, `last-owner`, `member-changed`, `method-not-allowed`, `no-remote`, `not-a-forge`, `not-a-repo`, `not-configured`, `not-found`, `not-json`, `not-prepared`, `origin-gone`, `prompt-moved`, `provider-failed`, `provider-refused`, `pull-refused`, `rate-limited`, `request-running`, `sandbox-unreachable`, `session-degraded`, `session-migrating`, `session-not-degraded`, `session-not-in-place`, `session-not-running`, `session-not-suspended`, `session-pausing`, `session-stopped`, `session-suspended`, `session-waking`, `shutting-down`, `silent`, `snapshot-in-use`, `token-refused`, `too-large`, `too-many`, `too-many-members`, `too-many-organisations`, `too-many-sockets`, `too-many-tokens`, `unauthorised`, `unavailable`, `unsupported`, `upgrade-required`, `which-repo`. */
   code: string;
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::metrics::{counter, histogram};
 use async_trait::async_trait;
 use doors::models::{Asker, Budget, Limited, Used};
 use model::{Clock, Id, SignedDuration, Timestamp};
@@ -140,6 +141,7 @@ impl doors::Meter for Book {
         else {
             return;
         };
+        count(&used);
         let (now, usage) = (self.clock.now(), used.usage);
         let took = SignedDuration::from_millis(i64::try_from(used.took_ms).unwrap_or(0));
         let record = UsageRecord {
@@ -174,6 +176,29 @@ impl doors::Meter for Book {
             tracing::error!(%session, "what a model took was not written down: nobody writes");
         }
     }
+}
+
+/// By provider: what a model is called is for whoever asks to say.
+fn count(used: &Used) {
+    let provider = used.provider.clone();
+    let status = used.status.unwrap_or(0).to_string();
+    let labels = [("provider", provider.clone()), ("status", status)];
+    counter!("nacre_model_requests_total", &labels).increment(1);
+    let took = Duration::from_millis(used.took_ms);
+    histogram!("nacre_model_seconds", "provider" => provider.clone()).record(took.as_secs_f64());
+    let usage = &used.usage;
+    for (kind, tokens) in [
+        ("input", usage.input_tokens),
+        ("output", usage.output_tokens),
+        ("cache_read", usage.cache_read_tokens),
+        ("cache_write", usage.cache_write_tokens),
+        ("reasoning", usage.reasoning_tokens),
+    ] {
+        let labels = [("provider", provider.clone()), ("kind", kind.to_owned())];
+        counter!("nacre_model_tokens_total", &labels).increment(tokens);
+    }
+    let cost = used.cost_micros.unwrap_or(0);
+    counter!("nacre_model_cost_micros_total", "provider" => provider).increment(cost);
 }
 
 fn slow() -> Limited {

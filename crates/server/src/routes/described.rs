@@ -53,6 +53,19 @@ pub(super) fn add_problems(openapi: &mut OpenApi) {
     }
 }
 
+/// Programs tell problems apart by what is listed here.
+pub(super) fn list_codes(openapi: &mut OpenApi) {
+    let components = openapi.components.get_or_insert_default();
+    let problem = components.schemas.get_mut("Problem");
+    let Some(RefOr::T(Schema::Object(problem))) = problem else {
+        return;
+    };
+    if let Some(RefOr::T(Schema::Object(code))) = problem.properties.get_mut("code") {
+        let codes = v1::CODES.join("`, `");
+        code.description = Some(format!("Stable, for programs. One of `{codes}`."));
+    }
+}
+
 /// What makes or does something is done once under one key.
 pub(super) fn add_keys(openapi: &mut OpenApi) {
     let words =

@@ -39,6 +39,7 @@ pub(crate) fn all() -> (Router<App>, OpenApi) {
         .split_for_parts();
     described::add_problems(&mut described);
     described::add_keys(&mut described);
+    described::list_codes(&mut described);
     described::hide_unknown(&mut described);
     (router, described)
 }

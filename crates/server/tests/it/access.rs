@@ -123,7 +123,7 @@ async fn one_of_each(world: &World, who: &Somebody) -> Vec<(&'static str, String
     let session = world.session(who).await;
     let path = format!("/v1/sessions/{session}");
     world.post(who, &format!("{path}/resume"), json!({})).await;
-    let taken = world
+    let receipt = world
         .post(who, &format!("{path}/snapshots"), json!({}))
         .await;
     let token = world.post(who, "/v1/tokens", json!({ "name": "t" })).await;
@@ -133,7 +133,7 @@ async fn one_of_each(world: &World, who: &Somebody) -> Vec<(&'static str, String
         ("/v1/sessions/", session),
         (
             "/v1/snapshots/",
-            taken["snapshot"].as_str().unwrap().to_owned(),
+            receipt["snapshot"].as_str().unwrap().to_owned(),
         ),
         ("/v1/tokens/", id(&token)),
         ("/v1/secrets/", id(&secret.json())),
@@ -317,6 +317,8 @@ async fn a_code_signs_one_browser_in_and_its_cookie_changes_nothing_by_itself() 
     assert_eq!(world.send(out).await.status, 204);
     let look = world.send(by_cookie(Method::GET, "/v1/me", None)).await;
     assert_eq!(look.status, 401);
+    let lines = world.store.audit_lines(ada.organisation, None, 1).await;
+    assert_eq!(lines.unwrap()[0].action, "logout");
 }
 
 #[tokio::test]

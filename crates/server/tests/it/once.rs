@@ -82,7 +82,7 @@ async fn a_token_that_is_made_once_is_shown_again_and_lies_nowhere_in_the_open()
     assert_eq!(first, again);
     let token = first["token"].as_str().unwrap();
     for file in world.directory.path().read_dir_utf8().unwrap() {
-        let Ok(content) = std::fs::read(file.unwrap().path()) else {
+        let Ok(content) = fs_err::read(file.unwrap().path()) else {
             continue;
         };
         let is_there = content

@@ -1,9 +1,14 @@
 //! Organisations and who may enter them, the audit, links that were given away, looking.
 
+use std::time::Duration;
+
 use http_body_util::Full;
 use hyper::{Method, Request, header};
+use model::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 use store::accounts::Role;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::runner::Runner;
 use crate::world::{Somebody, World};
@@ -71,7 +76,7 @@ async fn nobody_enters_an_organisation_that_is_not_theirs() {
         eve.organisation,
         viewer.user,
         Role::Owner,
-        model::Timestamp::now(),
+        SystemClock.now(),
     )
     .await
     .unwrap();
@@ -128,6 +133,49 @@ async fn links_that_were_given_away_are_listed_without_the_links() {
     let listed = world.get(&ada, &path).await;
     assert!(listed["items"][0]["revoked_at"].is_string());
 }
+
+#[tokio::test]
+async fn a_link_that_is_taken_back_loses_the_sockets_that_it_opened() {
+    let mut world = World::new().await;
+    let ada = world.somebody().await;
+    let session = world.session(&ada).await;
+    let path = format!("/v1/sessions/{session}");
+    let running = world.post(&ada, &format!("{path}/resume"), json!({})).await;
+    let sandbox = running["sandbox_id"].as_str().unwrap().parse().unwrap();
+    let mut program = world.fake.listen(sandbox, 3000).await.unwrap();
+    world.tasks.spawn(async move {
+        while let Some(mut stream) = program.accept().await {
+            let mut asked = [0; 4096];
+            let _ = stream.read(&mut asked).await;
+            let _ = stream.write_all(SWITCHED).await;
+            // It says nothing, and stays.
+            let _ = stream.read(&mut asked).await;
+        }
+    });
+    let share = json!({ "port": 3000, "expires_in_ms": 60_000 });
+    let share = world.post(&ada, &format!("{path}/shares"), share).await;
+    let link = share["url"].as_str().unwrap().split_once("nacre_share=");
+    let host = format!("3000-{}.preview.nacre.localhost", session.replace('_', "-"));
+    let mut socket = TcpStream::connect(world.address).await.unwrap();
+    let asked = format!(
+        "GET / HTTP/1.1\r\nhost: {host}\r\ncookie: __Host-nacre-preview={}\r\n\
+         connection: upgrade\r\nupgrade: websocket\r\norigin: http://{host}\r\n\r\n",
+        link.unwrap().1
+    );
+    socket.write_all(asked.as_bytes()).await.unwrap();
+    let mut heard = vec![0; 4096];
+    let length = socket.read(&mut heard).await.unwrap();
+    let heard = String::from_utf8_lossy(&heard[..length]).into_owned();
+    assert!(heard.starts_with("HTTP/1.1 101"), "{heard}");
+    let share = format!("{path}/shares/{}", share["id"].as_str().unwrap());
+    assert_eq!(world.ask(&ada, Method::DELETE, &share).await.status, 204);
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut rest));
+    assert!(ended.await.is_ok(), "the socket is still open");
+}
+
+const SWITCHED: &[u8] =
+    b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
 
 #[tokio::test]
 async fn to_look_into_a_sandbox_wakes_nobody() {
@@ -256,11 +304,11 @@ async fn a_prompt_that_names_no_models_has_those_of_its_session() {
 
 #[tokio::test]
 async fn a_server_that_ends_is_not_ready() {
-    let world = World::new().await;
+    let mut world = World::new().await;
     let ready = world.request(Method::GET, "/readyz").body(Full::default());
     assert_eq!(world.send(ready.unwrap()).await.status, 200);
     let front = world.front.clone();
-    let ending = tokio::spawn(async move { front.shut_down().await });
+    world.tasks.spawn(async move { front.shut_down().await });
     loop {
         let ready = world.request(Method::GET, "/readyz").body(Full::default());
         match world.send(ready.unwrap()).await.status {
@@ -268,5 +316,4 @@ async fn a_server_that_ends_is_not_ready() {
             status => break assert_eq!(status, 503),
         }
     }
-    ending.abort();
 }

@@ -34,7 +34,7 @@ pub use machine::{
     ShareMade, TunnelInfo, TunnelList, Upload,
 };
 pub use message::{Message, MessagePart};
-pub use problem::Problem;
+pub use problem::{CODES, Problem};
 pub use prompt::{EditPrompt, NewPrompt, Prompt, PromptMode, PromptStatus};
 pub use pull::{NewPull, Pull, PullState};
 pub use secret::{NewSecret, SecretInfo, SecretScope};

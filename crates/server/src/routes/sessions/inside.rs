@@ -39,6 +39,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list_files))
         .routes(routes!(ports))
         .routes(routes!(tunnels))
+        .routes(routes!(close_tunnel))
         .routes(routes!(services))
         .routes(routes!(act_on_service))
         .routes(routes!(service_log))
@@ -299,6 +300,26 @@ async fn tunnels(
     Ok(Json(v1::TunnelList {
         tunnels: tunnels.collect(),
     }))
+}
+
+/// Takes the name of a port away again.
+#[utoipa::path(delete, path = "/v1/sessions/{id}/tunnels/{name}", tag = "inside",
+    params(("id" = String, Path), ("name" = String, Path)),
+    responses((status = 204)))]
+async fn close_tunnel(
+    State(app): State<App>,
+    caller: Caller,
+    Named((id, name)): Named<(String, String)>,
+) -> Answer<StatusCode> {
+    caller.may_change()?;
+    let hub = app.hub(&caller, &id).await?;
+    let body = json!({ "tunnel": name });
+    app.audit(&caller, "session.tunnel", Some(hub.session()), body)
+        .await?;
+    let path = format!("/api/tunnels/{}", encode(&name));
+    let inside = inside(&app, &hub).await?;
+    inside.read(Method::DELETE, &path, "", PATIENCE).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// What is kept running.
