@@ -54,7 +54,7 @@ impl ClientError {
             | Self::Silent { .. }
             | Self::NotConnected
             | Self::TooManyWaiting { .. } => true,
-            Self::Refused { problem, .. } => is_passing(problem.status),
+            Self::Refused { problem, .. } => is_passing(problem.status) || problem.code == RUNNING,
             _ => false,
         }
     }
@@ -85,6 +85,9 @@ impl ClientError {
         matches!(self, Self::Unreachable { sent: false, .. })
     }
 }
+
+/// The first sending of the same call is still being done.
+const RUNNING: &str = "request-running";
 
 /// Of a server that is busy, starting or broken for now.
 pub(crate) fn is_passing(status: u16) -> bool {
@@ -129,6 +132,12 @@ mod tests {
         assert_eq!(error.to_string(), "it is stopped; fork it");
         assert_eq!(error.code(), Some("stopped"));
         assert!(!error.can_retry());
+    }
+
+    #[test]
+    fn a_call_whose_first_sending_is_being_done_is_sent_again() {
+        let body = br#"{"type":"about:blank","title":"Conflict","status":409,"detail":"wait","code":"request-running"}"#;
+        assert!(refused(409, body).can_retry());
     }
 
     #[test]

@@ -134,6 +134,15 @@ pub struct Watched {
 }
 
 impl Gateway {
+    /// How many sockets, terminals and event streams are open.
+    pub fn sockets(&self) -> usize {
+        let shared = &self.0;
+        shared
+            .settings
+            .sockets
+            .saturating_sub(shared.room.available_permits())
+    }
+
     pub fn new(makings: Makings) -> Self {
         let providers = makings.providers.into_iter();
         Self(Arc::new(Shared {

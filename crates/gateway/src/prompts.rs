@@ -73,7 +73,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// The model first, then what is preferred, each once.
-fn chain(model: Option<String>, preferences: Vec<String>) -> Result<Vec<String>, Refusal> {
+pub fn chain(model: Option<String>, preferences: Vec<String>) -> Result<Vec<String>, Refusal> {
     let mut chain: Vec<String> = Vec::new();
     for name in model.into_iter().chain(preferences) {
         let name = name.trim();

@@ -2,6 +2,7 @@
 //! once, and whoever has a link that was shared.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -35,7 +36,14 @@ pub(crate) struct Admission {
     vault: Arc<Vault>,
     clock: Arc<dyn Clock>,
     rate: Rate,
-    seen: Mutex<HashMap<(Address, Login), Timestamp>>,
+    seen: Mutex<HashMap<(Address, Login), Seen>>,
+}
+
+/// Somebody was let in.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    at: Timestamp,
+    role: Role,
 }
 
 /// What a cookie says: who, which preview, until when. It opens nothing else.
@@ -86,7 +94,7 @@ impl Admission {
             Ok::<_, store::Error>(login)
         };
         let login = taken.await.map_err(unavailable)?.ok_or(Refusal::Unknown)?;
-        self.may_see(to, login).await?;
+        let role = self.may_see(to, login).await?;
         let lasts = i64::try_from(LASTS.as_secs()).unwrap_or(0);
         let pass = Pass {
             user: login.user,
@@ -96,6 +104,7 @@ impl Admission {
         };
         Ok(Admitted {
             user: login.user.to_string(),
+            wakes: wakes(role),
             cookie: Some(NewCookie {
                 value: self.sign(&pass),
                 lasts: LASTS,
@@ -113,32 +122,45 @@ impl Admission {
             organisation: pass.org,
             user: pass.user,
         };
-        if !self.was_let_in(to, login) {
-            self.may_see(to, login).await?;
-            self.let_in(to, login);
-        }
+        let role = if let Some(role) = self.was_let_in(to, login) {
+            role
+        } else {
+            let role = self.may_see(to, login).await?;
+            self.let_in(to, login, role);
+            role
+        };
         Ok(Admitted {
             user: pass.user.to_string(),
+            wakes: wakes(role),
             cookie: None,
         })
     }
 
     /// A page asks for a hundred files at once, and its reader is the same for all of them.
-    fn was_let_in(&self, to: Address, login: Login) -> bool {
+    fn was_let_in(&self, to: Address, login: Login) -> Option<Role> {
         let seen = self.seen.lock().expect("no holder of this lock panics");
-        let since = seen.get(&(to, login)).copied();
-        since.is_some_and(|since| self.clock.now().duration_since(since) < FRESH)
+        let seen = seen.get(&(to, login)).copied()?;
+        let is_fresh = self.clock.now().duration_since(seen.at) < FRESH;
+        is_fresh.then_some(seen.role)
     }
 
-    fn let_in(&self, to: Address, login: Login) {
-        let now = self.clock.now();
+    fn let_in(&self, to: Address, login: Login, role: Role) {
+        let at = self.clock.now();
         let mut seen = self.seen.lock().expect("no holder of this lock panics");
         if seen.len() >= REMEMBERED {
-            seen.retain(|_, since| now.duration_since(*since) < FRESH);
+            seen.retain(|_, seen| at.duration_since(seen.at) < FRESH);
         }
         if seen.len() < REMEMBERED {
-            seen.insert((to, login), now);
+            seen.insert((to, login), Seen { at, role });
         }
+    }
+
+    /// Who may be here has changed: everybody is looked up again.
+    pub(crate) fn forget(&self) {
+        self.seen
+            .lock()
+            .expect("no holder of this lock panics")
+            .clear();
     }
 
     /// The link itself is the cookie, so that it ends when the link does.
@@ -157,6 +179,8 @@ impl Admission {
         let left = Duration::try_from(left).unwrap_or_default();
         Ok(Admitted {
             user: format!("share:{}", share.id),
+            // A member gave it away, to be seen.
+            wakes: true,
             cookie: anew.then(|| NewCookie {
                 value: link.to_owned(),
                 lasts: left,
@@ -165,17 +189,17 @@ impl Admission {
     }
 
     /// Members of the session's organisation; those who may only look, what only shows.
-    async fn may_see(&self, to: Address, login: Login) -> Result<(), Refusal> {
+    async fn may_see(&self, to: Address, login: Login) -> Result<Role, Refusal> {
         let found = self.store.find_session(to.session).await;
         let found = found.map_err(unavailable)?;
         let is_its = found.is_some_and(|session| session.organisation == login.organisation);
         let role = self.store.find_role(login.organisation, login.user).await;
-        let may = match role.map_err(unavailable)? {
-            Some(Role::Owner | Role::Member) => is_its,
-            Some(Role::Viewer) => is_its && matches!(to.target, Target::Port(_) | Target::Exposed),
-            None => false,
+        let role = role.map_err(unavailable)?.ok_or(Refusal::Unknown)?;
+        let may = match role {
+            Role::Owner | Role::Member => is_its,
+            Role::Viewer => is_its && matches!(to.target, Target::Port(_) | Target::Exposed),
         };
-        may.then_some(()).ok_or(Refusal::Unknown)
+        may.then_some(role).ok_or(Refusal::Unknown)
     }
 
     fn sign(&self, pass: &Pass) -> String {
@@ -203,8 +227,9 @@ impl Admission {
 
 #[async_trait]
 impl Access for Admission {
-    async fn admit(&self, to: Address, by: &Credential) -> Result<Admitted, Refusal> {
-        let from = to.session.to_string();
+    async fn admit(&self, to: Address, by: &Credential, from: IpAddr) -> Result<Admitted, Refusal> {
+        // Both: a stranger bars nobody else from a session, nor themselves from another.
+        let from = format!("{from} {}", to.session);
         let (Credential::Cookie(brought) | Credential::Code(brought) | Credential::Share(brought)) =
             by;
         let may = self.rate.may_try(&from, brought);
@@ -227,6 +252,11 @@ impl Access for Admission {
         }
         admitted
     }
+}
+
+/// Viewers look, and wake nobody.
+fn wakes(role: Role) -> bool {
+    matches!(role, Role::Owner | Role::Member)
 }
 
 /// Of one address, and not that of a code that signs in: one is worthless in another's place.

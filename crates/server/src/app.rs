@@ -10,6 +10,7 @@ use sessions::{Handle, Sessions, Spec};
 use store::Store;
 use store::audit::Line;
 use store::sessions::Record;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admission::Admission;
@@ -52,6 +53,7 @@ pub(crate) struct Shared {
     guests: Guests,
     arriving: Arc<Arriving>,
     tasks: TaskTracker,
+    stopping: CancellationToken,
     begun: Timestamp,
 }
 
@@ -94,6 +96,7 @@ impl App {
             guests: Guests::default(),
             arriving: Arc::default(),
             tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
             begun,
         }))
     }
@@ -121,6 +124,13 @@ impl App {
         &self.0.guests
     }
 
+    /// Somebody may have lost the right to be here: whoever has is sent away at once.
+    pub(crate) async fn look_around(&self) {
+        self.admission().forget();
+        self.previews().look_again();
+        self.guests().look(self).await;
+    }
+
     /// Files that are on their way.
     pub(crate) fn arriving(&self) -> &Arc<Arriving> {
         &self.0.arriving
@@ -129,6 +139,11 @@ impl App {
     /// What is done beside requests.
     pub(crate) fn tasks(&self) -> &TaskTracker {
         &self.0.tasks
+    }
+
+    /// Whether the server ends: nobody new should come.
+    pub(crate) fn stopping(&self) -> &CancellationToken {
+        &self.0.stopping
     }
 
     pub(crate) fn uptime_ms(&self) -> u64 {

@@ -63,6 +63,19 @@ impl Caller {
     pub(crate) fn shown_role(&self) -> v1::Role {
         shown_role(self.role)
     }
+
+    /// The same person in another organisation of theirs, as what they are there. One that they do
+    /// not belong to is not there.
+    pub(crate) async fn in_organisation(&self, app: &App, id: &str) -> Answer<Self> {
+        let missing = || Problem::not_found("organisation");
+        let organisation: Id<Organisation> = id.parse().map_err(|_| missing())?;
+        if organisation == self.organisation {
+            return Ok(self.clone());
+        }
+        let user = self.user.ok_or_else(missing)?;
+        let there = member(app, organisation, user).await?;
+        there.ok_or_else(missing)
+    }
 }
 
 pub(crate) fn shown_role(role: Role) -> v1::Role {
@@ -77,6 +90,10 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Answer<Self> {
+        // Asked before this one, for the same request.
+        if let Some(known) = parts.extensions.get::<Self>() {
+            return Ok(known.clone());
+        }
         let from = peer(parts).to_string();
         let (caller, brought) = match bearer(&parts.headers) {
             Some(token) if token.expose().starts_with(Kind::Token.prefix()) => {

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::{Bytes, HttpBody};
 use camino::Utf8PathBuf;
-use http_body_util::BodyExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 
+use crate::body;
 use crate::problem::{Answer, Problem};
 
 /// A file that goes again unless it is kept.
@@ -51,11 +51,7 @@ impl Draft {
             .await
             .map_err(Problem::internal)?;
         let (mut size, mut digest) = (0, Sha256::new());
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|_| Problem::invalid("the body ended early"))?;
-            let Ok(piece) = frame.into_data() else {
-                continue;
-            };
+        while let Some(piece) = body::next(&mut body).await? {
             may_be(piece.len() as u64)?;
             size += piece.len() as u64;
             digest.update(&piece);

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::Duration;
 
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
@@ -12,10 +12,8 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::app::App;
+use crate::body;
 use crate::problem::{Answer, Problem};
-
-/// For a body to come whole.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A JSON body, either way.
 #[derive(Debug)]
@@ -25,12 +23,16 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Answer<Self> {
-        let reading = axum::Json::<Object<T>>::from_request(request, app);
-        let read = tokio::time::timeout(PATIENCE, reading).await;
-        let axum::Json(Object(body)) =
-            read.map_err(|_| Problem::invalid("the body does not come"))??;
+        let request = whole(request).await?;
+        let axum::Json(Object(body)) = axum::Json::from_request(request, app).await?;
         Ok(Self(body))
     }
+}
+
+async fn whole(request: Request) -> Answer<Request> {
+    let (head, body) = request.into_parts();
+    let body = body::whole(body, body::USUAL, "the body is too long").await?;
+    Ok(Request::from_parts(head, Body::from(body)))
 }
 
 /// Of an object. Serde takes a list of a type's fields, in their order, for the type as well: no
@@ -71,16 +73,14 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for MaybeJson<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Answer<Self> {
+        let request = whole(request).await?;
         let has_type = request
             .headers()
             .contains_key(axum::http::header::CONTENT_TYPE);
         if !has_type {
-            let body = axum::body::Bytes::from_request(request, app).await;
-            return match body {
-                Ok(body) if body.is_empty() => Ok(Self(T::default())),
-                Ok(_) => Err(Problem::invalid("a body without `Content-Type`")),
-                Err(_) => Err(Problem::too_large("the body is too long")),
-            };
+            let is_empty = request.body().is_end_stream();
+            let none = is_empty.then(|| Self(T::default()));
+            return none.ok_or_else(|| Problem::invalid("a body without `Content-Type`"));
         }
         let body = axum::Json::<Option<Object<T>>>::from_request(request, app).await?;
         Ok(Self(body.0.map_or_else(T::default, |Object(body)| body)))

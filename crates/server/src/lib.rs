@@ -11,6 +11,7 @@ mod admission;
 mod app;
 mod arriving;
 mod auth;
+mod body;
 mod cookie;
 mod devtools;
 mod draft;

@@ -1,4 +1,9 @@
 //! Requests that are done once, however often they are sent: those with an `Idempotency-Key`.
+//!
+//! What makes a session keeps its answer in the transaction that makes it ([`Once`]); for everything
+//! else [`deed`] does it from outside.
+
+mod deed;
 
 use axum::http::{HeaderMap, StatusCode};
 use model::{SignedDuration, Timestamp};
@@ -12,7 +17,9 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::problem::{Answer, Problem};
 
-const HEADER: &str = "idempotency-key";
+pub(crate) use self::deed::{deed, is_done_once};
+
+pub(crate) const HEADER: &str = "idempotency-key";
 /// Whoever is still at it then has died.
 const LEASE: SignedDuration = SignedDuration::from_mins(2);
 
@@ -31,13 +38,9 @@ impl<T: DeserializeOwned> Once<T> {
         what: &str,
         body: &impl Serialize,
     ) -> Answer<Self> {
-        let Some(key) = headers.get(HEADER) else {
+        let Some(key) = key(headers)? else {
             return Ok(Self::Do(None));
         };
-        let is_key = |key: &&str| (1..=200).contains(&key.len());
-        let key = key.to_str().ok().filter(is_key).ok_or_else(|| {
-            Problem::invalid("`Idempotency-Key` has 1 to 200 printable characters")
-        })?;
         let body = serde_json::to_vec(body).map_err(Problem::internal)?;
         let digest = Sha256::new()
             .chain_update(what)
@@ -60,10 +63,7 @@ impl<T: DeserializeOwned> Once<T> {
                 Ok(Self::Done(body))
             }
             Begun::Running => Err(running()),
-            Begun::Different => Err(Problem::conflict(
-                "idempotency-key-used",
-                "this `Idempotency-Key` was used for another request",
-            )),
+            Begun::Different => Err(different()),
         }
     }
 }
@@ -94,6 +94,24 @@ pub(crate) async fn forget(app: &App, attempt: Option<&Attempt>) -> Answer<()> {
     let mut tx = app.store().begin().await?;
     tx.forget_request(attempt).await?;
     Ok(tx.commit().await?)
+}
+
+fn key(headers: &HeaderMap) -> Answer<Option<&str>> {
+    let Some(key) = headers.get(HEADER) else {
+        return Ok(None);
+    };
+    let is_key = |key: &&str| (1..=200).contains(&key.len());
+    let key = key.to_str().ok().filter(is_key);
+    let key =
+        key.ok_or_else(|| Problem::invalid("`Idempotency-Key` has 1 to 200 printable characters"))?;
+    Ok(Some(key))
+}
+
+fn different() -> Problem {
+    Problem::conflict(
+        "idempotency-key-used",
+        "this `Idempotency-Key` was used for another request",
+    )
 }
 
 fn running() -> Problem {

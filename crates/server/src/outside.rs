@@ -17,6 +17,7 @@ mod wanted;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ::metrics::counter;
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
 use doors::forge::{Apps, Forges};
@@ -33,6 +34,7 @@ use wire::v1::ModelInfo;
 
 use self::evidence::Showing;
 use self::grants::Granted;
+pub(crate) use self::grants::spelled;
 use self::keys::Keyring;
 use self::meter::Book;
 use self::pace::Pace;
@@ -67,6 +69,7 @@ pub struct Outside {
     providers: Vec<Arc<dyn Provider>>,
     origin: String,
     models: Models,
+    meter: Arc<Book>,
     git: Git,
     forges: Arc<Forges>,
     tokens: Arc<Tokens>,
@@ -104,7 +107,12 @@ impl Outside {
         Ok(Self {
             vault: parts.vault,
             providers: parts.providers,
-            models: Models::new(parts.models, Arc::clone(&keys) as _, meter)?,
+            models: Models::new(
+                parts.models,
+                Arc::clone(&keys) as _,
+                Arc::clone(&meter) as _,
+            )?,
+            meter,
             forges,
             git: Git::new(parts.git, grants)?,
             tokens,
@@ -117,6 +125,11 @@ impl Outside {
             pace: Pace::default(),
             showing: Showing::default(),
         })
+    }
+
+    /// Until what models took so far is written down.
+    pub(crate) async fn flush(&self) {
+        self.meter.flush().await;
     }
 
     pub(crate) fn models(&self) -> &Models {
@@ -178,6 +191,7 @@ impl sessions::Outside for Outside {
             session: visitor.session.to_string(),
             generation: visitor.generation,
         };
+        counter!("nacre_door_visits_total", "door" => door).increment(1);
         match door {
             "model" => self.models.serve(visitor, stream).await,
             "git" => self.git.serve(visitor, stream).await,
@@ -198,11 +212,8 @@ impl sessions::Outside for Outside {
         boot
     }
 
-    async fn is_up(&self, session: Handle, place: Place) {
-        if let Err(error) = give::secrets(self, &session, place).await {
-            let session = session.session();
-            tracing::warn!(%session, error, "a session's secrets did not reach its sandbox");
-        }
+    async fn is_up(&self, session: Handle, place: Place) -> Result<(), String> {
+        give::all(self, &session, place).await
     }
 
     fn cost(&self, model: &str, usage: &Usage) -> Option<u64> {

@@ -8,6 +8,7 @@
 //! A key is one generation's of one session ([`crate::vault::Vault::session_key`]). It is good for as
 //! long as that sandbox is the session's: paused, stopped or replaced, it opens nothing.
 
+use ::metrics::counter;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -62,6 +63,8 @@ async fn git(State(app): State<App>, request: Request) -> Response {
 async fn enter(app: &App, door: &str, root: &str, request: Request) -> Answer<(Visitor, Request)> {
     let (mut head, body) = request.into_parts();
     let key = doors::credential(&head.headers).unwrap_or_default();
+    let from = auth::peer(&head).to_string();
+    app.rate.may_try(&from, &key)?;
     // As it was sent: nothing that is decoded leads anywhere.
     let path = head.uri.path();
     let rest = path
@@ -73,9 +76,12 @@ async fn enter(app: &App, door: &str, root: &str, request: Request) -> Answer<(V
             .map(|visitor| (visitor, rest)),
         None => None,
     }) else {
-        app.rate.failed(&auth::peer(&head).to_string())?;
+        app.rate.failed(&from)?;
         return Err(Problem::unauthorised());
     };
+    app.rate.let_in(&key);
+    let name = if root.is_empty() { "model" } else { "git" };
+    counter!("nacre_door_visits_total", "door" => name).increment(1);
     let asked = match head.uri.query() {
         Some(query) => format!("{root}/{rest}?{query}"),
         None => format!("{root}/{rest}"),

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ::metrics::counter;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -23,14 +24,12 @@ use crate::app::{App, Parts};
 use crate::problem::Problem;
 use crate::request::Asked;
 use crate::roles::{self, Role};
-use crate::{housekeeping, metrics, page, public_doors, routes, standing};
+use crate::{body, housekeeping, metrics, once, page, public_doors, routes, standing};
 
 /// For a head to come whole.
 const HEAD: Duration = Duration::from_secs(10);
 const HEADERS: usize = 100;
 const HEAD_BYTES: usize = 32 << 10;
-/// What no route of its own reads in pieces.
-const BODY: usize = 1 << 20;
 /// In milliseconds.
 const GONE: u32 = 45_000;
 const CONNECTIONS: usize = 20_000;
@@ -57,6 +56,7 @@ impl Front {
         let (router, described) = routes::all();
         let described = described.to_json().unwrap_or_default();
         let router = router
+            .route_layer(middleware::from_fn_with_state(app.clone(), once::deed))
             .route(
                 "/openapi.json",
                 axum::routing::get(async move || {
@@ -74,7 +74,7 @@ impl Front {
                     "this cannot be done to it: see /openapi.json",
                 )
             })
-            .layer(DefaultBodyLimit::max(BODY))
+            .layer(DefaultBodyLimit::max(body::USUAL))
             .layer(middleware::from_fn_with_state(app.clone(), roles::check))
             .layer(middleware::from_fn(metrics::count))
             .layer(middleware::from_fn_with_state(app.clone(), host_is_ours))
@@ -182,6 +182,8 @@ impl Front {
         }
         if is_preview {
             let answer = self.app.previews().answer(request, peer.ip()).await;
+            let status = answer.status().as_u16().to_string();
+            counter!("nacre_preview_requests_total", "status" => status).increment(1);
             return answer.map(Body::new);
         }
         request.extensions_mut().insert(peer);
@@ -191,9 +193,15 @@ impl Front {
 
     /// Tells everybody who is connected to come again.
     pub async fn shut_down(&self) {
+        self.app.stopping().cancel();
         self.app.gateway().shut_down().await;
         self.app.tasks().close();
         self.app.tasks().wait().await;
+    }
+
+    /// Until what sandboxes used is written down: once they are let go.
+    pub async fn flush(&self) {
+        self.app.parts.outside.flush().await;
     }
 }
 

@@ -43,8 +43,11 @@ pub trait Outside: fmt::Debug + Send + Sync {
         boot
     }
 
-    /// The workplace in that sandbox was told what to become.
-    async fn is_up(&self, _session: Handle, _place: Place) {}
+    /// The workplace in that sandbox was told what to become: it gets what it is to have before it is
+    /// asked anything. People read why it did not, and it is tried again.
+    async fn is_up(&self, _session: Handle, _place: Place) -> Result<(), String> {
+        Ok(())
+    }
 
     /// What so many tokens of a model (`provider/model`) cost in micro-dollars, where somebody knows.
     fn cost(&self, _model: &str, _usage: &Usage) -> Option<u64> {

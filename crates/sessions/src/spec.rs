@@ -23,6 +23,13 @@ pub struct Spec {
     /// What starts a plain agent that does not run.
     #[serde(default)]
     pub start: Vec<String>,
+    /// The models of a prompt that names none, the first one first; the agent's own, if there are
+    /// none here either.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chain: Vec<String>,
+    /// What an automation was begun by: a file of the workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<serde_json::Value>,
 }
 
 /// How large its sandboxes are, and what they reach.

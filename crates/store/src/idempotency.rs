@@ -2,7 +2,7 @@
 //!
 //! Whoever begins has a lease. If it dies, the next one with the same request begins anew once the
 //! lease is over: what a request does must itself bear being done again. Answers are kept as they
-//! are, so one that shows a secret must not be finished here but forgotten.
+//! are, so one that may show a secret is sealed before.
 
 use model::{Id, Organisation, Timestamp};
 use sqlx::FromRow;
@@ -94,6 +94,27 @@ impl Tx {
             1 => Begun::New(attempt(row.attempt + 1)),
             _ => Begun::Running,
         })
+    }
+
+    /// Whoever is at it still is. False when the lease was over and somebody else began.
+    pub async fn renew_request(
+        &mut self,
+        attempt: &Attempt,
+        lease_until: Timestamp,
+    ) -> Result<bool> {
+        const SQL: &str = "UPDATE idempotency SET lease_until = $4
+            WHERE organisation_id = $1 AND key = $2 AND attempt = $3 AND status IS NULL";
+        let renewed = changed!(
+            &mut self.connection(),
+            SQL,
+            [
+                attempt.organisation.to_string(),
+                &attempt.key,
+                attempt.number,
+                millis(lease_until)
+            ]
+        )?;
+        Ok(renewed == 1)
     }
 
     /// False when the lease was over and somebody else began: theirs is the answer.

@@ -5,7 +5,7 @@ use model::{Id, Organisation, Timestamp, User};
 use crate::accounts::{Role, UserRecord};
 use crate::columns::{count, id, time};
 use crate::connection::{changed, on};
-use crate::limits;
+use crate::limits::{self, within};
 use crate::tx::Reader;
 use crate::{Error, Result, Store, Tx, dialect};
 
@@ -55,6 +55,23 @@ impl Tx {
     pub async fn hold_organisation(&mut self, organisation: Id<Organisation>) -> Result<()> {
         const SQL: &str = "UPDATE organisations SET name = name WHERE id = $1";
         match changed!(&mut self.connection(), SQL, [organisation.to_string()])? {
+            0 => Err(Error::NotFound("organisation")),
+            _ => Ok(()),
+        }
+    }
+
+    pub async fn rename_organisation(
+        &mut self,
+        organisation: Id<Organisation>,
+        name: &str,
+    ) -> Result<()> {
+        const SQL: &str = "UPDATE organisations SET name = $2 WHERE id = $1";
+        within("the organisation's name", name, limits::NAME)?;
+        match changed!(
+            &mut self.connection(),
+            SQL,
+            [organisation.to_string(), name]
+        )? {
             0 => Err(Error::NotFound("organisation")),
             _ => Ok(()),
         }

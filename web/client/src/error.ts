@@ -32,6 +32,8 @@ export class ClientError extends Error {
       case "full":
         return true;
       case "refused":
+        // The first sending of the same call is still being done.
+        if (this.problem?.code === "request-running") return true;
         return [408, 425, 429, 500, 502, 503, 504].includes(this.problem?.status ?? 0);
       default:
         return false;

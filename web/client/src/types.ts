@@ -59,11 +59,28 @@ export interface AllowedEgress {
   applied: boolean;
 }
 
+/** Who did what. */
+export interface AuditLine {
+  id: string;
+  /** A user, a token, or a part of nacre. */
+  actor: string;
+  /** As in `session.pause`. */
+  action: string;
+  session_id?: string | null;
+  /** What there is to say of it; no secrets, and nothing that was said to an agent. */
+  details: unknown;
+  at: string;
+}
+
 /** Who asks: `GET /v1/me`. */
 export interface Caller {
   org_id: string;
   role: Role;
   user?: User | null;
+}
+
+export interface ChangeOrganisation {
+  name: string;
 }
 
 export interface ChangeSession {
@@ -308,6 +325,11 @@ export interface NewEgress {
   allow?: string[];
 }
 
+export interface NewLoginCode {
+  /** Another organisation that the caller is a member of. */
+  org_id?: string | null;
+}
+
 /** Who is to be a member, and as what. One who is known by that address already keeps their name. */
 export interface NewMember {
   email: string;
@@ -406,6 +428,8 @@ export interface NewToken {
   service?: boolean;
   /** From now on. For ever, if it is not said. */
   expires_in_ms?: number | null;
+  /** Another organisation that the caller is a member of. */
+  org_id?: string | null;
 }
 
 /** What to do about a session. */
@@ -422,6 +446,23 @@ export interface Organisation {
   /** The caller's. */
   role: Role;
   created_at: string;
+}
+
+/** Some of a list, and where to go on. */
+export interface PageAuditLine {
+  items: {
+    id: string;
+    /** A user, a token, or a part of nacre. */
+    actor: string;
+    /** As in `session.pause`. */
+    action: string;
+    session_id?: string | null;
+    /** What there is to say of it; no secrets, and nothing that was said to an agent. */
+    details: unknown;
+    at: string;
+  }[];
+  /** Given as `cursor` it leads to the next ones. Absent at the end. */
+  next_cursor?: string | null;
 }
 
 /** Some of a list, and where to go on. */
@@ -590,6 +631,21 @@ export interface PageSession {
 }
 
 /** Some of a list, and where to go on. */
+export interface PageShareInfo {
+  items: {
+    id: string;
+    port: number;
+    /** Absent where a service made it. */
+    created_by?: string | null;
+    created_at: string;
+    expires_at: string;
+    revoked_at?: string | null;
+  }[];
+  /** Given as `cursor` it leads to the next ones. Absent at the end. */
+  next_cursor?: string | null;
+}
+
+/** Some of a list, and where to go on. */
 export interface PageSnapshotInfo {
   items: (Receipt & {
     id: string;
@@ -654,7 +710,7 @@ export interface Problem {
   status: number;
   /** For people: what is wrong, and what to do next. */
   detail: string;
-  /** Stable, for programs. */
+  /** Stable, for programs. One of `action-decided`, `action-expired`, `answer-not-kept`, `bad-code`, `bad-frame`, `boot-failed`, `busy`, `deadline-passed`, `egress-none`, `egress-private`, `forbidden`, `foreign-host`, `forge-unavailable`, `idempotency-key-used`, `inside-conflict`, `inside-failed`, `inside-unreadable`, `internal`, `invalid`, `last-owner`, `member-changed`, `method-not-allowed`, `no-remote`, `not-a-forge`, `not-a-repo`, `not-configured`, `not-found`, `not-json`, `not-prepared`, `origin-gone`, `prompt-moved`, `provider-failed`, `provider-refused`, `pull-refused`, `rate-limited`, `request-running`, `sandbox-unreachable`, `session-degraded`, `session-migrating`, `session-not-degraded`, `session-not-in-place`, `session-not-running`, `session-not-suspended`, `session-pausing`, `session-stopped`, `session-suspended`, `session-waking`, `shutting-down`, `silent`, `snapshot-in-use`, `token-refused`, `too-large`, `too-many`, `too-many-members`, `too-many-organisations`, `too-many-sockets`, `too-many-tokens`, `unauthorised`, `unavailable`, `unsupported`, `upgrade-required`, `which-repo`. */
   code: string;
   /** Names the request in the server's log. */
   request_id?: string | null;
@@ -865,6 +921,17 @@ export interface Share {
   port: number;
   /** From now on; at most a week. */
   expires_in_ms: number;
+}
+
+/** What is known of a link that was given away; never the link. */
+export interface ShareInfo {
+  id: string;
+  port: number;
+  /** Absent where a service made it. */
+  created_by?: string | null;
+  created_at: string;
+  expires_at: string;
+  revoked_at?: string | null;
 }
 
 export interface ShareMade {

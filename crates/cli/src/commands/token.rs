@@ -87,6 +87,7 @@ async fn create(app: &App, arguments: Create) -> Result<(), CommandError> {
         expires_in_ms: arguments
             .expires
             .map(|span| u64::try_from(span.0.as_millis()).unwrap_or(u64::MAX)),
+        org_id: None,
     };
     let made = remote::connect()?.create_token(&new).await?;
     app.output.result(&made, || made.token.clone())?;

@@ -308,6 +308,10 @@ async fn a_session_goes_on_through_a_cut_a_pause_kills_and_a_move_and_a_fork_of_
         other.until(&client, &fork.id, "f1").await,
         PromptStatus::Finished
     );
+    // Two answers, each in its own conversation.
+    ask(&client, &id, "f1", "run echo still the parent").await;
+    assert_eq!(one.until(&client, &id, "f1").await, PromptStatus::Finished);
+    assert_ne!(one.answer_to("f1"), other.answer_to("f1"));
     let in_fork = run(&client, &fork.id, "ls ~/workspace").await;
     let in_parent = run(&client, &id, "ls ~/workspace").await;
     assert!(

@@ -1,6 +1,7 @@
 //! Who gets in. What lets in is kept elsewhere; here it is read from requests, and taken out.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -37,6 +38,8 @@ impl fmt::Debug for Credential {
 pub struct Admitted {
     /// As the sandbox's own gateway is to know them.
     pub user: String,
+    /// Whether a session that sleeps is woken for them.
+    pub wakes: bool,
     /// For a code or a share: what lets in from now on, at this address alone.
     pub cookie: Option<NewCookie>,
 }
@@ -74,7 +77,7 @@ pub enum Refusal {
 pub trait Access: Send + Sync + fmt::Debug {
     /// A session that the credential does not belong to is [`Refusal::Unknown`], as one that does
     /// not exist.
-    async fn admit(&self, to: Address, by: &Credential) -> Result<Admitted, Refusal>;
+    async fn admit(&self, to: Address, by: &Credential, from: IpAddr) -> Result<Admitted, Refusal>;
 }
 
 impl Refusal {

@@ -20,7 +20,7 @@ use hyper::body::Body as HttpBody;
 use hyper::header::{self, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use model::{Id, Session};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 pub use access::{Access, Admitted, Credential, NewCookie, Refusal};
 pub use site::{Address, NotAnAddress, Site, Target};
@@ -43,6 +43,8 @@ struct Shared {
     backends: Backends,
     /// How many more may visit each session at once.
     room: Mutex<HashMap<Id<Session>, Arc<Semaphore>>>,
+    /// Changes when somebody may have lost the right to be here.
+    changed: watch::Sender<()>,
 }
 
 impl Previews {
@@ -53,7 +55,14 @@ impl Previews {
             site,
             access,
             room: Mutex::default(),
+            changed: watch::Sender::new(()),
         }))
+    }
+
+    /// Asks again for everybody who has a socket open whether they may: now, and not when they are
+    /// asked next.
+    pub fn look_again(&self) {
+        self.0.changed.send_replace(());
     }
 
     pub fn site(&self) -> &Site {
@@ -72,9 +81,9 @@ impl Previews {
             return page(StatusCode::NOT_FOUND, "No preview has this name.");
         };
         if let Some(code) = access::code_in(request.uri()) {
-            return self.exchange(&request, address, &code).await;
+            return self.exchange(&request, address, &code, peer).await;
         }
-        let admitted = match self.admit(request.headers(), address).await {
+        let (admitted, shown) = match self.admit(request.headers(), address, peer).await {
             Ok(admitted) => admitted,
             Err(refusal) => return refusal.page(),
         };
@@ -94,6 +103,8 @@ impl Previews {
             shared: Arc::clone(shared),
             address,
             user: admitted.user,
+            wakes: admitted.wakes,
+            shown,
             peer,
             room,
         };
@@ -108,15 +119,16 @@ impl Previews {
         request: &Request<B>,
         address: Address,
         code: &Credential,
+        peer: IpAddr,
     ) -> Response<Body> {
-        let admitted = self.0.access.admit(address, code).await;
+        let admitted = self.0.access.admit(address, code, peer).await;
         let cookie = match admitted {
             Ok(Admitted {
                 cookie: Some(cookie),
                 ..
             }) => cookie,
             // One who came by an old link may be here already.
-            _ if self.admit(request.headers(), address).await.is_ok() => {
+            _ if self.admit(request.headers(), address, peer).await.is_ok() => {
                 return redirect(&access::without_code(request.uri()));
             }
             Ok(_) => return Refusal::Unknown.page(),
@@ -134,12 +146,13 @@ impl Previews {
         &self,
         headers: &hyper::HeaderMap,
         address: Address,
-    ) -> Result<Admitted, Refusal> {
+        peer: IpAddr,
+    ) -> Result<(Admitted, Credential), Refusal> {
         let mut refused = Refusal::SignIn;
         for value in headers::our_cookies(headers, &self.0.site) {
             let cookie = Credential::Cookie(value);
-            match self.0.access.admit(address, &cookie).await {
-                Ok(admitted) => return Ok(admitted),
+            match self.0.access.admit(address, &cookie, peer).await {
+                Ok(admitted) => return Ok((admitted, cookie)),
                 Err(refusal) => refused = refusal,
             }
         }

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
@@ -15,19 +16,26 @@ use hyper_util::rt::TokioIo;
 use model::session::{ClientStatus, Place, Refused};
 use sessions::{Handle, HubError};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use wire::workplace::{GATEWAY_PORT, OUR_PORTS, PREVIEW_PORT};
 
 use super::page::{self, page};
-use super::{Address, Shared, Target, headers, redirect};
+use super::{Address, Credential, Refusal, Shared, Target, headers, redirect};
 use crate::answer::{Body, full};
 use crate::inside::{Inside, InsideError};
 use crate::join;
+
+/// Between two looks whether who has a socket open may still be here: another process may have
+/// changed it.
+const LOOKED_EVERY: Duration = Duration::from_secs(15);
 
 pub(super) struct Visit {
     pub(super) shared: Arc<Shared>,
     pub(super) address: Address,
     pub(super) user: String,
+    pub(super) wakes: bool,
+    /// What let them in.
+    pub(super) shown: Credential,
     pub(super) peer: IpAddr,
     pub(super) room: OwnedSemaphorePermit,
 }
@@ -118,7 +126,8 @@ impl Visit {
             let place = running(&handle);
             let place = match place {
                 Some(place) => place,
-                None => handle.ensure_ready().await?,
+                None if self.wakes => handle.ensure_ready().await?,
+                None => return Err(HubError::Refused(Refused::NotRunning)),
             };
             let inside = gateway.inside(&handle, place)?;
             Ok::<_, HubError>((handle, inside))
@@ -228,6 +237,12 @@ impl Visit {
         join::put_upgrade(&mut parts.headers);
         let gateway = &self.shared.gateway.0;
         let (silence, stop, room) = (gateway.settings.silence, gateway.stop.clone(), self.room);
+        let right = Right {
+            shared: Arc::clone(&self.shared),
+            to: self.address,
+            shown: self.shown,
+            peer: self.peer,
+        };
         gateway.tasks.spawn(async move {
             let _here = (room, handle.attend());
             let (Ok(client), Ok(backend)) = (client.await, backend.await) else {
@@ -235,6 +250,7 @@ impl Visit {
             };
             tokio::select! {
                 () = stop.cancelled() => {}
+                () = right.until_lost() => {}
                 () = join::join(TokioIo::new(client), TokioIo::new(backend), silence) => {}
             }
         });
@@ -244,7 +260,7 @@ impl Visit {
     async fn failed(&self, error: &InsideError, way: &Way, inside: &Inside) -> Response<Body> {
         match error {
             InsideError::Dial { port, .. } if !way.is_ours => {
-                let within = std::time::Duration::from_secs(5);
+                let within = Duration::from_secs(5);
                 let open = inside.ask(Method::GET, "/api/ports", None, within).await;
                 let open: serde_json::Value = open.unwrap_or_default();
                 let open: Vec<u16> = open["ports"]
@@ -272,6 +288,33 @@ impl Visit {
             || format!("{}.{}", self.address, self.shared.site.domain),
             str::to_owned,
         )
+    }
+}
+
+/// To be here, while a socket is open.
+struct Right {
+    shared: Arc<Shared>,
+    to: Address,
+    shown: Credential,
+    peer: IpAddr,
+}
+
+impl Right {
+    /// When the link was taken back, is over, or whoever came with it is no member any more. That it
+    /// cannot be looked up loses nobody anything.
+    async fn until_lost(self) {
+        let mut changed = self.shared.changed.subscribe();
+        loop {
+            tokio::select! {
+                () = sleep(LOOKED_EVERY) => {}
+                _ = changed.changed() => {}
+            }
+            let access = &self.shared.access;
+            let admitted = access.admit(self.to, &self.shown, self.peer).await;
+            if matches!(admitted, Err(Refusal::Unknown | Refusal::SignIn)) {
+                return;
+            }
+        }
     }
 }
 
@@ -307,6 +350,11 @@ fn asleep(error: &HubError) -> Response<Body> {
         HubError::Refused(Refused::Suspended) => (
             StatusCode::CONFLICT,
             "The session is suspended. What suspended it must be cleared first.".to_owned(),
+        ),
+        HubError::Refused(Refused::NotRunning) => (
+            StatusCode::CONFLICT,
+            "The session sleeps, and who only looks does not wake it. Ask a member to resume it."
+                .to_owned(),
         ),
         HubError::Refused(Refused::Degraded) => (
             StatusCode::CONFLICT,

@@ -227,6 +227,40 @@ async fn sockets_are_joined_and_only_for_their_own_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_loses_the_right_to_a_preview_loses_its_open_sockets() {
+    let mut shown = Shown::new().await;
+    shown.program(5173, socket_echo).await;
+    let host = shown.host(Target::Port(5173));
+    let mut request = format!("ws://{host}/hmr").into_client_request().unwrap();
+    let headers = request.headers_mut();
+    headers.insert("cookie", COOKIE.parse().unwrap());
+    headers.insert("origin", format!("http://{host}").parse().unwrap());
+    let shaken = tokio_tungstenite::client_async(request, shown.connect()).await;
+    let (mut socket, _) = shaken.unwrap();
+    socket.send(Message::text("hot")).await.unwrap();
+    assert!(socket.next().await.unwrap().is_ok());
+    shown.previews.look_again();
+    socket.send(Message::text("still")).await.unwrap();
+    assert!(socket.next().await.unwrap().is_ok());
+    shown.change_the_keys();
+    let ended = tokio::time::timeout(Duration::from_secs(10), socket.next()).await;
+    assert!(!matches!(ended.unwrap(), Some(Ok(Message::Text(_)))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_only_looks_wakes_nobody() {
+    let shown = Shown::new().await;
+    shown.handle.pause(PauseReason::Manual).await.unwrap();
+    let request = Request::get("/")
+        .header("host", shown.host(Target::Port(3000)))
+        .header("cookie", "__Host-nacre-preview=looks");
+    let response = shown.send(request.body(body("")).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::CONFLICT);
+    let status = shown.handle.seen().borrow().status;
+    assert_eq!(status, model::session::ClientStatus::Paused);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn where_nothing_listens_the_page_says_what_does() {
     let mut shown = Shown::new().await;
     let ports = |_: Request<Incoming>| {

@@ -26,21 +26,31 @@ use crate::world::{World, site};
 pub(crate) const COOKIE: &str = "__Host-nacre-preview=good";
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9));
 
-/// Takes the cookie `good` and, once, the code `once`.
+/// Takes the cookie `good`, the cookie `looks`, which wakes nobody, and, once, the code `once`.
 #[derive(Debug, Default)]
 struct Keys {
     used: Mutex<bool>,
+    /// Nothing is good any more.
+    are_changed: Mutex<bool>,
 }
 
 #[async_trait]
 impl Access for Keys {
-    async fn admit(&self, _: Address, by: &Credential) -> Result<Admitted, Refusal> {
+    async fn admit(&self, _: Address, by: &Credential, _: IpAddr) -> Result<Admitted, Refusal> {
         let mut admitted = Admitted {
             user: "usr_ada".to_owned(),
+            wakes: true,
             cookie: None,
         };
+        if *self.are_changed.lock().unwrap() {
+            return Err(Refusal::Unknown);
+        }
         match by {
             Credential::Cookie(value) if value == "good" => Ok(admitted),
+            Credential::Cookie(value) if value == "looks" => {
+                admitted.wakes = false;
+                Ok(admitted)
+            }
             Credential::Code(code) if code == "once" => {
                 if std::mem::replace(&mut *self.used.lock().unwrap(), true) {
                     return Err(Refusal::Unknown);
@@ -58,6 +68,7 @@ impl Access for Keys {
 
 pub(crate) struct Shown {
     pub(crate) world: World,
+    keys: Arc<Keys>,
     pub(crate) previews: Previews,
     pub(crate) handle: Handle,
 }
@@ -70,12 +81,20 @@ impl Shown {
     pub(crate) async fn with(settings: Settings) -> Self {
         let world = World::with(settings).await;
         let handle = world.running().await;
-        let previews = Previews::new(world.gateway.clone(), site(), Arc::<Keys>::default());
+        let keys = Arc::<Keys>::default();
+        let previews = Previews::new(world.gateway.clone(), site(), Arc::clone(&keys) as _);
         Self {
             world,
+            keys,
             previews,
             handle,
         }
+    }
+
+    /// From now on nobody is let in.
+    pub(crate) fn change_the_keys(&self) {
+        *self.keys.are_changed.lock().unwrap() = true;
+        self.previews.look_again();
     }
 
     pub(crate) fn host(&self, target: Target) -> String {

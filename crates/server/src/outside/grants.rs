@@ -77,6 +77,24 @@ fn is_it(url: &str, host: &str, repo: &str) -> bool {
     its_host.eq_ignore_ascii_case(host) && is_same
 }
 
+/// A repository in one spelling, with a scheme or without: what is kept for one is found by every
+/// other.
+pub(crate) fn spelled(repository: &str) -> String {
+    let repository = repository.trim();
+    let url = match repository.split_once("://") {
+        Some((_, rest)) => format!("https://{rest}"),
+        None => format!("https://{repository}"),
+    };
+    let Some((host, repo)) = split(&url) else {
+        return repository.to_owned();
+    };
+    let host = host.to_lowercase();
+    if PUBLIC.contains(&&*host) {
+        return format!("{host}/{}", repo.to_lowercase());
+    }
+    format!("{host}/{repo}")
+}
+
 /// An address's host, and its path without `.git`.
 pub(super) fn split(url: &str) -> Option<(&str, &str)> {
     let rest = url
@@ -90,6 +108,19 @@ pub(super) fn split(url: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_spelling_of_a_repository_is_one() {
+        for one in [
+            "https://GitHub.com/Pearls/Nacre.git",
+            "https://github.com/pearls/nacre/",
+            "http://github.com/pearls/nacre",
+            "github.com/pearls/nacre",
+        ] {
+            assert_eq!(spelled(one), "github.com/pearls/nacre", "{one}");
+        }
+        assert_eq!(spelled("https://Git.example/A/b.git/"), "git.example/A/b");
+    }
 
     #[test]
     fn a_repository_is_known_in_every_spelling_and_no_other_is() {

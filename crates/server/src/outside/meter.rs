@@ -1,26 +1,39 @@
 //! What models took: written down beside those who use them, for the prompt that it was for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use ::metrics::{counter, histogram};
 use async_trait::async_trait;
 use doors::models::{Asker, Budget, Limited, Used};
 use model::{Clock, Id, SignedDuration, Timestamp};
 use store::Store;
 use store::usage::{Sum, Tokens, UsageRecord};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::families::Families;
 
-/// What waits to be written down.
+/// What waits to be written down before no model is asked any more. What was asked before is written
+/// all the same.
 const WAITING: usize = 4096;
+/// Between two tries to write a line; then it is given up.
+const TRIES: [Duration; 4] = [
+    Duration::from_millis(100),
+    Duration::from_millis(400),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+];
 
 #[derive(Debug)]
 pub(super) struct Book {
     store: Store,
     clock: Arc<dyn Clock>,
     budget: Budget,
-    lines: mpsc::Sender<Line>,
+    lines: mpsc::UnboundedSender<Line>,
+    /// How many are not written yet.
+    waiting: watch::Sender<usize>,
     _writing: AbortOnDropHandle<()>,
 }
 
@@ -39,18 +52,32 @@ impl Book {
         reason = "its handle is held, and ends the task with the book"
     )]
     pub(super) fn new(store: Store, clock: Arc<dyn Clock>, budget: Budget) -> Self {
-        let (lines, read) = mpsc::channel(WAITING);
+        let (lines, read) = mpsc::unbounded_channel();
+        let waiting = watch::Sender::new(0);
+        let book_keeper = write(store.clone(), read, waiting.clone());
         Self {
-            store: store.clone(),
+            store,
             clock,
             budget,
             lines,
-            _writing: AbortOnDropHandle::new(tokio::spawn(write(store, read))),
+            waiting,
+            _writing: AbortOnDropHandle::new(tokio::spawn(book_keeper)),
         }
+    }
+
+    /// Until all that was used so far is written down.
+    pub(super) async fn flush(&self) {
+        let mut waiting = self.waiting.subscribe();
+        // Its sender is ours.
+        let _ = waiting.wait_for(|waiting| *waiting == 0).await;
     }
 }
 
-async fn write(store: Store, mut lines: mpsc::Receiver<Line>) {
+async fn write(
+    store: Store,
+    mut lines: mpsc::UnboundedReceiver<Line>,
+    waiting: watch::Sender<usize>,
+) {
     let mut families = Families::default();
     while let Some(mut line) = lines.recv().await {
         let session = line.record.session;
@@ -67,20 +94,34 @@ async fn write(store: Store, mut lines: mpsc::Receiver<Line>) {
                 }
             }
         }
-        let written = async {
-            let mut tx = store.begin().await?;
-            tx.record_usage(&line.record).await?;
-            tx.commit().await
-        };
-        if let Err(error) = written.await {
+        if let Err(error) = write_down(&store, &line.record).await {
             tracing::error!(%session, %error, "what a model took was not written down");
         }
+        waiting.send_modify(|waiting| *waiting -= 1);
     }
+}
+
+async fn write_down(store: &Store, record: &UsageRecord) -> store::Result<()> {
+    let once = async || {
+        let mut tx = store.begin().await?;
+        tx.record_usage(record).await?;
+        tx.commit().await
+    };
+    for pause in TRIES {
+        match once().await {
+            Err(store::Error::Busy { .. } | store::Error::Unavailable { .. }) => sleep(pause).await,
+            written => return written,
+        }
+    }
+    once().await
 }
 
 #[async_trait]
 impl doors::Meter for Book {
     async fn may(&self, visitor: &doors::Visitor) -> Result<(), Limited> {
+        if *self.waiting.borrow() > WAITING {
+            return Err(slow());
+        }
         if self.budget == Budget::default() {
             return Ok(());
         }
@@ -89,10 +130,7 @@ impl doors::Meter for Book {
         };
         let used = self.store.session_usage(session).await.map_err(|error| {
             tracing::error!(%session, %error, "what a session used cannot be read");
-            Limited::Slow {
-                reason: "the server's database does not answer: try again".to_owned(),
-                retry_after: None,
-            }
+            slow()
         })?;
         within(&self.budget, &used)
     }
@@ -103,6 +141,7 @@ impl doors::Meter for Book {
         else {
             return;
         };
+        count(&used);
         let (now, usage) = (self.clock.now(), used.usage);
         let took = SignedDuration::from_millis(i64::try_from(used.took_ms).unwrap_or(0));
         let record = UsageRecord {
@@ -132,9 +171,40 @@ impl doors::Meter for Book {
             generation: visitor.generation,
             began: now.checked_sub(took).unwrap_or(now),
         };
-        if self.lines.try_send(line).is_err() {
-            tracing::error!(%session, "what a model took was not written down: too much waits");
+        self.waiting.send_modify(|waiting| *waiting += 1);
+        if self.lines.send(line).is_err() {
+            tracing::error!(%session, "what a model took was not written down: nobody writes");
         }
+    }
+}
+
+/// By provider: what a model is called is for whoever asks to say.
+fn count(used: &Used) {
+    let provider = used.provider.clone();
+    let status = used.status.unwrap_or(0).to_string();
+    let labels = [("provider", provider.clone()), ("status", status)];
+    counter!("nacre_model_requests_total", &labels).increment(1);
+    let took = Duration::from_millis(used.took_ms);
+    histogram!("nacre_model_seconds", "provider" => provider.clone()).record(took.as_secs_f64());
+    let usage = &used.usage;
+    for (kind, tokens) in [
+        ("input", usage.input_tokens),
+        ("output", usage.output_tokens),
+        ("cache_read", usage.cache_read_tokens),
+        ("cache_write", usage.cache_write_tokens),
+        ("reasoning", usage.reasoning_tokens),
+    ] {
+        let labels = [("provider", provider.clone()), ("kind", kind.to_owned())];
+        counter!("nacre_model_tokens_total", &labels).increment(tokens);
+    }
+    let cost = used.cost_micros.unwrap_or(0);
+    counter!("nacre_model_cost_micros_total", "provider" => provider).increment(cost);
+}
+
+fn slow() -> Limited {
+    Limited::Slow {
+        reason: "the server's database does not answer: try again".to_owned(),
+        retry_after: None,
     }
 }
 

@@ -77,7 +77,7 @@ impl Tokens {
         if let Some(user) = session.created_by {
             // Who has left the organisation takes their token with them.
             let role = self.store.find_role(session.organisation, user).await?;
-            let host = host.to_owned();
+            let host = host.to_lowercase();
             chain.extend(role.map(|_| Scope::UserGit { user, host }));
         }
         chain.push(Scope::Git(host.to_lowercase()));

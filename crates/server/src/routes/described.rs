@@ -1,9 +1,12 @@
 //! What the description says of all routes alike.
 
-use utoipa::openapi::path::PathItem;
+use utoipa::openapi::path::{ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response, ResponseBuilder, Schema};
+use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Required, Response, ResponseBuilder, Schema};
 use wire::v1;
+
+use crate::once;
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -47,6 +50,42 @@ pub(super) fn add_problems(openapi: &mut OpenApi) {
                 responses.insert(range.to_owned(), RefOr::T(problem(words)));
             }
         }
+    }
+}
+
+/// Programs tell problems apart by what is listed here.
+pub(super) fn list_codes(openapi: &mut OpenApi) {
+    let components = openapi.components.get_or_insert_default();
+    let problem = components.schemas.get_mut("Problem");
+    let Some(RefOr::T(Schema::Object(problem))) = problem else {
+        return;
+    };
+    if let Some(RefOr::T(Schema::Object(code))) = problem.properties.get_mut("code") {
+        let codes = v1::CODES.join("`, `");
+        code.description = Some(format!("Stable, for programs. One of `{codes}`."));
+    }
+}
+
+/// What makes or does something is done once under one key.
+pub(super) fn add_keys(openapi: &mut OpenApi) {
+    let words =
+        "Sent again with the same key, it is not done again: the answer is the first one's.";
+    for (path, item) in &mut openapi.paths.paths {
+        let Some(post) = item.post.as_mut().filter(|_| once::is_done_once(path)) else {
+            continue;
+        };
+        let text = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .min_length(Some(1))
+            .max_length(Some(200));
+        let key = ParameterBuilder::new()
+            .name("Idempotency-Key")
+            .parameter_in(ParameterIn::Header)
+            .required(Required::False)
+            .description(Some(words))
+            .schema(Some(text))
+            .build();
+        post.parameters.get_or_insert_default().push(key.into());
     }
 }
 

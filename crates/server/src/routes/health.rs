@@ -35,10 +35,13 @@ async fn health(State(app): State<App>) -> Json<Health> {
     })
 }
 
-/// Whether it can do its work: the database answers.
+/// Whether it can do its work: the database answers, and it is not about to end.
 #[utoipa::path(get, path = "/readyz", tag = "health", security(()),
     responses((status = 200, body = Health)))]
 async fn ready(State(app): State<App>) -> Answer<Json<Health>> {
+    if app.stopping().is_cancelled() {
+        return Err(Problem::unavailable("the server ends: ask another one"));
+    }
     app.store()
         .ping()
         .await

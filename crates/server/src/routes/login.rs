@@ -16,7 +16,7 @@ use wire::v1;
 use crate::app::App;
 use crate::auth::{Caller, Peer, by_cookie};
 use crate::cookie;
-use crate::extract::Json;
+use crate::extract::{Json, MaybeJson};
 use crate::problem::{Answer, Problem};
 use crate::vault::tokens::{self, Kind};
 
@@ -91,12 +91,22 @@ async fn sign_in(
 /// A short-lived token for a page of ours whose browser is signed in.
 #[utoipa::path(post, path = "/v1/login/token", tag = "login", security(()),
     responses((status = 200, body = v1::Login)))]
-async fn token(State(app): State<App>, headers: HeaderMap) -> Answer<Json<v1::Login>> {
+async fn token(
+    State(app): State<App>,
+    Peer(peer): Peer,
+    headers: HeaderMap,
+) -> Answer<Json<v1::Login>> {
     if !cookie::is_from_our_page(&headers, &app.parts.address) {
         return Err(Problem::forbidden("this page is none of ours"));
     }
-    let caller = by_cookie(&app, &headers).await?;
-    let caller = caller.ok_or_else(Problem::unauthorised)?;
+    let from = peer.to_string();
+    let brought = cookie::read(&headers).ok_or_else(Problem::unauthorised)?;
+    app.rate.may_try(&from, brought.expose())?;
+    let Some(caller) = by_cookie(&app, &headers).await? else {
+        app.rate.failed(&from)?;
+        return Err(Problem::unauthorised());
+    };
+    app.rate.let_in(brought.expose());
     let user = caller.user.ok_or_else(Problem::unauthorised)?;
     let login = Login {
         organisation: caller.organisation,
@@ -105,10 +115,19 @@ async fn token(State(app): State<App>, headers: HeaderMap) -> Answer<Json<v1::Lo
     Ok(Json(issue(&app, login).await?))
 }
 
-/// A one-time code that signs a browser in as the caller.
+/// A one-time code that signs a browser in as the caller, here or in another organisation of theirs.
 #[utoipa::path(post, path = "/v1/login/codes", tag = "login",
+    request_body = Option<v1::NewLoginCode>,
     responses((status = 201, body = v1::Endpoint)))]
-async fn code(State(app): State<App>, caller: Caller) -> Answer<(StatusCode, Json<v1::Endpoint>)> {
+async fn code(
+    State(app): State<App>,
+    caller: Caller,
+    MaybeJson(new): MaybeJson<v1::NewLoginCode>,
+) -> Answer<(StatusCode, Json<v1::Endpoint>)> {
+    let caller = match &new.org_id {
+        Some(id) => caller.in_organisation(&app, id).await?,
+        None => caller,
+    };
     let user = caller.user.ok_or_else(|| {
         Problem::forbidden("a service's token signs nobody in: use one of a person")
     })?;
@@ -142,7 +161,12 @@ async fn sign_out(State(app): State<App>, headers: HeaderMap) -> Answer<Response
         return Err(Problem::forbidden("this page is none of ours"));
     }
     if let Some(secret) = cookie::read(&headers) {
+        let caller = by_cookie(&app, &headers).await?;
         let mut tx = app.store().begin().await?;
+        if let Some(caller) = caller {
+            tx.record(&app.line(&caller, "logout", None, &json!({})))
+                .await?;
+        }
         tx.remove_browser_session(&TokenHash::of(&secret)).await?;
         tx.commit().await?;
     }

@@ -111,7 +111,7 @@ async fn put(
     tx.record(&app.line(&caller, "member.put", None, &body))
         .await?;
     tx.commit().await?;
-    app.guests().look(&app).await;
+    app.look_around().await;
     Ok(Json(v1::MemberPut {
         member: show(user, role),
         login,
@@ -141,7 +141,7 @@ async fn remove(
     tx.record(&app.line(&caller, "member.remove", None, &body))
         .await?;
     tx.commit().await?;
-    app.guests().look(&app).await;
+    app.look_around().await;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -22,6 +22,8 @@ async fn scrape(State(app): State<App>, _: Caller) -> Answer<Response> {
     let recorder = recorder.ok_or_else(|| Problem::internal("nobody counts"))?;
     let live = u32::try_from(app.sessions().count()).unwrap_or(u32::MAX);
     gauge!("nacre_sessions_live").set(live);
+    let sockets = u32::try_from(app.gateway().sockets()).unwrap_or(u32::MAX);
+    gauge!("nacre_sockets_open").set(sockets);
     let uptime = std::time::Duration::from_millis(app.uptime_ms());
     gauge!("nacre_uptime_seconds").set(uptime.as_secs_f64());
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];

@@ -42,6 +42,8 @@ pub(crate) fn all() -> (Router<App>, OpenApi) {
         .merge(uploads::routes())
         .split_for_parts();
     described::add_problems(&mut described);
+    described::add_keys(&mut described);
+    described::list_codes(&mut described);
     described::hide_unknown(&mut described);
     (router, described)
 }

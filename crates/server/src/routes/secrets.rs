@@ -10,6 +10,7 @@ use wire::v1;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Json, Named, Params};
+use crate::outside::spelled;
 use crate::paging::{Paging, cut};
 use crate::problem::{Answer, Problem};
 use crate::shown;
@@ -154,7 +155,7 @@ async fn read_scope(app: &App, caller: &Caller, scope: v1::SecretScope) -> Answe
     };
     Ok(match scope {
         v1::SecretScope::Organisation => Scope::Organisation,
-        v1::SecretScope::Repository(url) => Scope::Repository(named(url)?),
+        v1::SecretScope::Repository(url) => Scope::Repository(spelled(&named(url)?)),
         v1::SecretScope::Session(id) => Scope::Session(app.session(caller, &id).await?.id),
         v1::SecretScope::Model(name) => Scope::Model(named(name)?),
         // In one spelling, so that it is found in every other.

@@ -45,7 +45,7 @@ async fn list(
     }))
 }
 
-/// Makes a token. It is shown once.
+/// Makes a token. It is shown once. With `org_id` it is one for another organisation of the caller's.
 #[utoipa::path(post, path = "/v1/tokens", tag = "tokens", request_body = v1::NewToken,
     responses((status = 201, body = v1::TokenMade)))]
 async fn create(
@@ -53,6 +53,10 @@ async fn create(
     caller: Caller,
     Json(new): Json<v1::NewToken>,
 ) -> Answer<(StatusCode, Json<v1::TokenMade>)> {
+    let caller = match &new.org_id {
+        Some(id) => caller.in_organisation(&app, id).await?,
+        None => caller,
+    };
     caller.may_change()?;
     // What a service makes is a service's, and outlives its own token.
     if new.service || caller.user.is_none() {
@@ -136,7 +140,7 @@ async fn revoke(
     tx.record(&app.line(&caller, "token.revoke", None, &body))
         .await?;
     tx.commit().await?;
-    app.guests().look(&app).await;
+    app.look_around().await;
     Ok(StatusCode::NO_CONTENT)
 }
 

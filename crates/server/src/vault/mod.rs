@@ -69,11 +69,21 @@ impl Vault {
 
     pub fn open_secret(&self, secret: &SealedSecret) -> Result<Secret, OpenError> {
         let about = &secret.about;
-        let value = &secret.value;
+        self.unseal(about.organisation, &about.scope, &about.name, &secret.value)
+    }
+
+    /// What was sealed for the same organisation, scope and name.
+    pub fn unseal(
+        &self,
+        organisation: Id<Organisation>,
+        scope: &Scope,
+        name: &str,
+        value: &SealedValue,
+    ) -> Result<Secret, OpenError> {
         let known = {
             let ring = self.ring();
             ring.find(&value.key_id)
-                .map(|key| seal::open(key, about.organisation, &about.scope, &about.name, value))
+                .map(|key| seal::open(key, organisation, scope, name, value))
         };
         if let Some(opened) = known {
             return opened;
@@ -86,7 +96,7 @@ impl Vault {
         let Some(key) = ring.find(&value.key_id) else {
             return Err(OpenError::UnknownKey(value.key_id.clone()));
         };
-        seal::open(key, about.organisation, &about.scope, &about.name, value)
+        seal::open(key, organisation, scope, name, value)
     }
 
     /// What signs the tokens of people ([`wire::keys::user`]).

@@ -12,9 +12,13 @@ use store::logins::Login;
 use crate::world::{Somebody, World, new_token};
 
 /// Those that anybody may ask; each has a reason.
-const OPEN: [&str; 5] = [
+const OPEN: [&str; 7] = [
+    // Pages of the browser client, and whatever is no route.
+    "/",
     "/healthz",
     "/readyz",
+    // The same for everybody.
+    "/openapi.json",
     // They bring a code or a cookie instead of a token.
     "/v1/login",
     "/v1/login/token",
@@ -36,15 +40,36 @@ fn operations() -> Vec<(Method, String)> {
     all
 }
 
-fn filled(path: &str, session: &str) -> String {
-    path.replace("{id}", session)
+/// Every path that the router itself knows, described or not.
+fn routed(world: &World) -> Vec<String> {
+    let shown = format!("{:?}", world.front);
+    let named = shown.split("RouteId(").filter_map(|after| {
+        let (number, rest) = after.split_once("): \"")?;
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+        let path = rest.split_once('"')?.0;
+        (is_number && path.starts_with('/')).then(|| path.to_owned())
+    });
+    let mut all: Vec<String> = named.filter(|path| !path.contains("__private__")).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn filled(path: &str, id: &str) -> String {
+    let filled = path
+        .replace("{id}", id)
         .replace("{prompt}", "p1")
         .replace("{share}", "shr_00000000000000000000000000")
         .replace("{name}", "web")
         .replace("{action}", "start")
+        .replace("{port}", "3000")
+        .replace("{session}", "ses_00000000000000000000000000")
         .replace("{invocation}", "act_00000000000000000000000000")
         .replace("{evidence}", "evd_00000000000000000000000000")
         .replace("{user}", "usr_00000000000000000000000000")
+        .replace("{*rest}", "x/y");
+    assert!(!filled.contains('{'), "{path} is not filled: say with what");
+    filled
 }
 
 /// Good for its route, so that only who asks can be wrong.
@@ -60,6 +85,7 @@ fn good_body(path: &str) -> Value {
         "repos" => json!({ "url": "https://git.example/a/b" }),
         "orgs" | "tokens" => json!({ "name": "x" }),
         "members" => json!({ "email": "x@example.org", "role": "viewer" }),
+        "{id}" if path.starts_with("/v1/orgs/") => json!({ "name": "x" }),
         "pulls" => json!({ "title": "x", "branch": "x" }),
         "secrets" => json!({ "name": "x", "scope": "organisation", "value": "x" }),
         _ => json!({}),
@@ -69,38 +95,87 @@ fn good_body(path: &str) -> Value {
 #[tokio::test]
 async fn no_route_answers_without_a_token_but_those_that_are_listed() {
     let world = World::new().await;
-    for (method, path) in operations() {
-        if OPEN.contains(&&*path) {
-            continue;
-        }
-        let request = world
-            .request(method.clone(), &filled(&path, "ses_0"))
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::from("{}"));
-        let answer = world.send(request.unwrap()).await;
-        assert_eq!(answer.status, 401, "{method} {path}: {answer:?}");
+    let all = routed(&world);
+    for (_, path) in operations() {
+        assert!(all.contains(&path), "{path} is described and not there");
     }
+    let (mut asked, methods) = (0, ["GET", "PUT", "POST", "PATCH", "DELETE"]);
+    for path in all.iter().filter(|path| !OPEN.contains(&&***path)) {
+        for method in methods {
+            let request = world
+                .request(method.parse().unwrap(), &filled(path, "ses_0"))
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(Full::from("{}"));
+            let status = world.send(request.unwrap()).await.status;
+            // Who is asked too often has asked who it is.
+            assert!(
+                matches!(status, 401 | 405 | 429),
+                "{method} {path}: {status}"
+            );
+            asked += usize::from(status != 405);
+        }
+    }
+    assert!(asked > 50, "{asked}");
+}
+
+/// Of every kind that has an address, one of this organisation.
+async fn one_of_each(world: &World, who: &Somebody) -> Vec<(&'static str, String)> {
+    let id = |made: &Value| made["id"].as_str().unwrap().to_owned();
+    let session = world.session(who).await;
+    let path = format!("/v1/sessions/{session}");
+    world.post(who, &format!("{path}/resume"), json!({})).await;
+    let receipt = world
+        .post(who, &format!("{path}/snapshots"), json!({}))
+        .await;
+    let token = world.post(who, "/v1/tokens", json!({ "name": "t" })).await;
+    let secret = json!({ "name": "x", "scope": "organisation", "value": "x" });
+    let secret = world.say(who, Method::PUT, "/v1/secrets", secret).await;
+    vec![
+        ("/v1/sessions/", session),
+        (
+            "/v1/snapshots/",
+            receipt["snapshot"].as_str().unwrap().to_owned(),
+        ),
+        ("/v1/tokens/", id(&token)),
+        ("/v1/secrets/", id(&secret.json())),
+        ("/v1/orgs/", who.organisation.to_string()),
+    ]
 }
 
 #[tokio::test]
 async fn another_organisations_session_is_not_there_on_any_route() {
     let world = World::new().await;
     let (ada, eve) = (world.somebody().await, world.somebody().await);
-    let session = world.session(&ada).await;
-    let of_sessions = |path: &String| path.starts_with("/v1/sessions/{id}");
-    for (method, path) in operations()
-        .into_iter()
-        .filter(|(_, path)| of_sessions(path))
-    {
+    let theirs = one_of_each(&world, &ada).await;
+    for (method, path) in operations() {
+        if !path.contains('{') {
+            continue;
+        }
+        let kind = theirs.iter().find(|(prefix, _)| path.starts_with(prefix));
+        let (_, id) = kind.unwrap_or_else(|| panic!("of which organisation is {path}?"));
         let body = good_body(&path);
         let answer = world
-            .say(&eve, method.clone(), &filled(&path, &session), body)
+            .say(&eve, method.clone(), &filled(&path, id), body)
             .await;
         assert_eq!(answer.status, 404, "{method} {path}: {answer:?}");
         assert_eq!(answer.code(), "not-found", "{method} {path}");
     }
     let listed = world.get(&eve, "/v1/sessions").await;
     assert_eq!(listed["items"], json!([]));
+}
+
+#[tokio::test]
+async fn what_is_part_of_one_session_is_not_there_in_another() {
+    let world = World::new().await;
+    let (ada, eve) = (world.somebody().await, world.somebody().await);
+    let share = json!({ "port": 3000, "expires_in_ms": 60_000 });
+    let path = format!("/v1/sessions/{}/shares", world.session(&ada).await);
+    let share = world.post(&ada, &path, share).await;
+    let own = format!("/v1/sessions/{}/shares", world.session(&eve).await);
+    let taken = format!("{own}/{}", share["id"].as_str().unwrap());
+    assert_eq!(world.ask(&eve, Method::DELETE, &taken).await.status, 404);
+    let listed = world.get(&ada, &path).await;
+    assert_eq!(listed["items"][0]["revoked_at"], Value::Null);
 }
 
 #[tokio::test]
@@ -114,8 +189,13 @@ async fn a_viewer_looks_and_changes_nothing() {
             continue;
         }
         let body = good_body(&path);
+        let id = if path.starts_with("/v1/orgs/") {
+            ada.organisation.to_string()
+        } else {
+            session.clone()
+        };
         let answer = world
-            .say(&vic, method.clone(), &filled(&path, &session), body)
+            .say(&vic, method.clone(), &filled(&path, &id), body)
             .await;
         assert_eq!(answer.status, 403, "{method} {path}: {answer:?}");
     }
@@ -238,6 +318,8 @@ async fn a_code_signs_one_browser_in_and_its_cookie_changes_nothing_by_itself() 
     assert_eq!(world.send(out).await.status, 204);
     let look = world.send(by_cookie(Method::GET, "/v1/me", None)).await;
     assert_eq!(look.status, 401);
+    let lines = world.store.audit_lines(ada.organisation, None, 1).await;
+    assert_eq!(lines.unwrap()[0].action, "logout");
 }
 
 #[tokio::test]

@@ -13,6 +13,17 @@ fn the_description_that_is_checked_in_is_what_the_server_says_of_itself() {
 }
 
 #[test]
+fn every_code_of_a_problem_is_described() {
+    let described: Value = serde_json::from_str(&nacre_server::openapi()).unwrap();
+    let code = &described["components"]["schemas"]["Problem"]["properties"]["code"];
+    let words = code["description"].as_str().unwrap();
+    for code in wire::v1::CODES {
+        assert!(words.contains(&format!("`{code}`")), "{code}");
+    }
+    assert!(wire::v1::CODES.is_sorted());
+}
+
+#[test]
 fn every_operation_says_how_it_fails() {
     let described: Value = serde_json::from_str(&nacre_server::openapi()).unwrap();
     assert_eq!(described["openapi"], "3.1.0");

@@ -114,6 +114,28 @@ impl Stage {
 }
 
 #[tokio::test]
+async fn what_was_used_is_written_down_before_the_server_ends() {
+    let stage = Stage::set(Budget::default()).await;
+    for _ in 0..3 {
+        assert_eq!(stage.ask("m", &[]).await.0, 200);
+    }
+    stage.world.front.flush().await;
+    let session = stage.world.get(&stage.ada, &stage.path).await;
+    assert_eq!(session["usage"]["requests"], 3);
+    let scraped = stage.world.ask(&stage.ada, Method::GET, "/metrics").await;
+    let scraped = String::from_utf8(scraped.body).unwrap();
+    for counted in [
+        "nacre_model_requests_total{",
+        "nacre_model_tokens_total{",
+        "nacre_model_seconds_",
+        "nacre_door_visits_total{door=\"model\"}",
+        "nacre_sockets_open 0",
+    ] {
+        assert!(scraped.contains(counted), "{counted} is not in {scraped}");
+    }
+}
+
+#[tokio::test]
 async fn each_request_is_counted_for_the_prompt_that_it_was_made_for() {
     let mut stage = Stage::set(Budget::default()).await;
     stage.prompt("p1", "web:default", "ses_web").await;

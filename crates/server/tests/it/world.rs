@@ -58,6 +58,15 @@ impl Answer {
             .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&self.body)))
     }
 
+    /// A problem that programs can tell from others.
+    fn is_of_a_known_kind(&self) {
+        let kind = self.headers.get(header::CONTENT_TYPE);
+        if kind.is_some_and(|kind| kind == "application/problem+json") {
+            let code = self.code();
+            assert!(wire::v1::CODES.contains(&&*code), "{code} is not listed");
+        }
+    }
+
     pub(crate) fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
@@ -233,11 +242,13 @@ impl World {
         let talk = async {
             let answer = sender.send_request(request).await.unwrap();
             let (head, body) = answer.into_parts();
-            Answer {
+            let answer = Answer {
                 status: head.status.as_u16(),
                 headers: head.headers,
                 body: body.collect().await.unwrap().to_bytes().to_vec(),
-            }
+            };
+            answer.is_of_a_known_kind();
+            answer
         };
         let mut connection = std::pin::pin!(connection);
         let mut talk = std::pin::pin!(talk);

@@ -14,6 +14,7 @@ mod asks;
 mod commands;
 mod commits;
 mod costs;
+mod dressing;
 mod effects;
 mod expiry;
 mod frames;
@@ -53,6 +54,7 @@ use wire::link::{Failed, FromHub};
 use self::asks::Asks;
 use self::commits::{Commits, Settled, Then};
 use self::costs::Costs;
+use self::dressing::Dressing;
 use self::effects::{Hand, Notes};
 use self::expiry::Expiry;
 use self::idle::Idle;
@@ -135,7 +137,7 @@ enum Outcome {
         id: String,
         answer: Result<serde_json::Value, Failed>,
     },
-    Dressed,
+    Dressed(Dressing),
 }
 
 /// What a hub starts from.

@@ -170,7 +170,7 @@ impl Hub {
             },
             Ok(Outcome::Extended { place, until }) => self.extended(place, until).await?,
             Ok(Outcome::Answered { id, answer }) => self.is_answered(id, answer),
-            Ok(Outcome::Dressed) => {}
+            Ok(Outcome::Dressed(dressing)) => self.dressed(dressing).await?,
             // Given up for what came after it, or a fault of ours that the deadline mends.
             Err(error) if error.is_cancelled() => {}
             Err(error) => {

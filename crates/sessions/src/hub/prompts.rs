@@ -358,7 +358,11 @@ impl Hub {
         Ok(Some(link::Prompt {
             id: prompt.id,
             content: ask.content,
-            chain: ask.chain,
+            chain: if ask.chain.is_empty() {
+                self.spec.chain.clone()
+            } else {
+                ask.chain
+            },
             attachments: ask.attachments,
             agent_session: self.agent_sessions.get(&prompt.channel).cloned(),
             channel: prompt.channel,

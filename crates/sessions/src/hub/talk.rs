@@ -19,7 +19,7 @@ use wire::workplace::AGENT_PORT;
 
 use super::commits::{Say, Taken};
 use super::parts::OpenParts;
-use super::{Booting, End, Hub, Outcome};
+use super::{Booting, End, Hub};
 use crate::Work;
 use crate::direct::{self, Plain};
 use crate::link::{self, Out, Word};
@@ -413,11 +413,7 @@ impl Hub {
         for answer in self.answers() {
             live.say(answer);
         }
-        let (outside, handle) = (Arc::clone(&self.shared.outside), self.handle());
-        self.work.spawn(async move {
-            outside.is_up(handle, place).await;
-            Outcome::Dressed
-        });
+        self.begin_dressing(live.connection, place);
     }
 
     /// What a sandbox that is on its way was made from; of one that serves it does not matter.

@@ -83,13 +83,20 @@ pub(crate) const STOPPED: &str = "the session was stopped";
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     channels: BTreeMap<String, Channel>,
-    /// The runner that is connected.
-    runner: Option<Destination>,
+    runner: Option<Runner>,
+    /// The session runs, and is not about to rest or to move.
+    is_open: bool,
+}
+
+/// The runner that is connected.
+#[derive(Debug)]
+struct Runner {
+    at: Destination,
     /// All that it had to say of earlier boots was heard.
     is_caught_up: bool,
     agent_is_ready: bool,
-    /// The session runs, and is not about to rest or to move.
-    is_open: bool,
+    /// It has what it is to have before it is asked anything.
+    is_dressed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -148,7 +155,8 @@ impl Queue {
             && let Some(current) = channel.current.as_mut().filter(|c| !c.is_cancelled)
         {
             // Without a runner there is nobody to tell; whoever connects is told.
-            current.is_cancelled = self.runner.as_ref() == Some(&current.to);
+            let runner = self.runner.as_ref();
+            current.is_cancelled = runner.is_some_and(|runner| runner.at == current.to);
             if current.is_cancelled {
                 steps.push(Step::Cancel {
                     channel: prompt.channel.clone(),
@@ -191,20 +199,24 @@ impl Queue {
                 });
             }
         }
-        self.runner = Some(runner);
-        self.is_caught_up = false;
-        self.agent_is_ready = false;
+        self.runner = Some(Runner {
+            at: runner,
+            is_caught_up: false,
+            agent_is_ready: false,
+            is_dressed: false,
+        });
         steps
     }
 
     /// Everything that the runner offered of earlier boots was taken in: nothing more will come of
     /// what was sent to them.
     pub(crate) fn caught_up(&mut self, now: Timestamp) -> Vec<Step> {
-        self.is_caught_up = true;
-        let Some(runner) = self.runner.clone() else {
+        let Some(runner) = &mut self.runner else {
             return Vec::new();
         };
-        let mut steps = self.interrupt(STARTED_ANEW, |to| *to != runner);
+        runner.is_caught_up = true;
+        let here = runner.at.clone();
+        let mut steps = self.interrupt(STARTED_ANEW, |to| *to != here);
         steps.extend(self.go_on(now));
         steps
     }
@@ -212,12 +224,19 @@ impl Queue {
     /// What is under way is the runner's still.
     pub(crate) fn disconnected(&mut self) {
         self.runner = None;
-        self.is_caught_up = false;
-        self.agent_is_ready = false;
     }
 
     pub(crate) fn agent_ready(&mut self, is_ready: bool, now: Timestamp) -> Vec<Step> {
-        self.agent_is_ready = is_ready;
+        if let Some(runner) = &mut self.runner {
+            runner.agent_is_ready = is_ready;
+        }
+        self.go_on(now)
+    }
+
+    pub(crate) fn dressed(&mut self, now: Timestamp) -> Vec<Step> {
+        if let Some(runner) = &mut self.runner {
+            runner.is_dressed = true;
+        }
         self.go_on(now)
     }
 
@@ -232,7 +251,7 @@ impl Queue {
         if self
             .runner
             .as_ref()
-            .is_some_and(|runner| runner.generation == generation)
+            .is_some_and(|runner| runner.at.generation == generation)
         {
             self.disconnected();
         }
@@ -410,10 +429,8 @@ impl Queue {
     pub(crate) fn go_on(&mut self, now: Timestamp) -> Vec<Step> {
         self.channels
             .retain(|_, channel| channel.current.is_some() || !channel.waiting.is_empty());
-        if !self.may_send() {
-            return Vec::new();
-        }
-        let Some(to) = self.runner.clone() else {
+        let runner = self.runner.as_ref().filter(|_| self.may_send());
+        let Some(to) = runner.map(|runner| runner.at.clone()) else {
             return Vec::new();
         };
         let mut steps = Vec::new();
@@ -446,7 +463,9 @@ impl Queue {
     }
 
     fn may_send(&self) -> bool {
-        self.is_open && self.agent_is_ready && self.is_caught_up && self.runner.is_some()
+        let is_ready =
+            |runner: &Runner| runner.is_caught_up && runner.agent_is_ready && runner.is_dressed;
+        self.is_open && self.runner.as_ref().is_some_and(is_ready)
     }
 
     fn current(&mut self, prompt: &str, from: &Destination) -> Option<&mut Current> {

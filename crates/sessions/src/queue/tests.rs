@@ -53,6 +53,7 @@ fn ready() -> Queue {
     queue.connected(here());
     queue.caught_up(time(0));
     queue.agent_ready(true, time(0));
+    queue.dressed(time(0));
     queue
 }
 
@@ -87,7 +88,8 @@ fn nothing_is_sent_before_everything_is_there() {
     assert_eq!(words(&queue.connected(here())), "");
     assert_eq!(words(&queue.agent_ready(true, time(2))), "");
     assert_eq!(words(&queue.caught_up(time(2))), "");
-    assert_eq!(words(&queue.open(true, time(2))), "send a to b1");
+    assert_eq!(words(&queue.open(true, time(2))), "");
+    assert_eq!(words(&queue.dressed(time(2))), "send a to b1");
 }
 
 #[test]
@@ -97,6 +99,7 @@ fn while_the_session_is_about_to_move_prompts_wait() {
     assert_eq!(ask(&mut queue, "a", "web", Mode::Followup, 1), "");
     queue.disconnected();
     queue.connected(boot(2, "b2"));
+    queue.dressed(time(2));
     queue.caught_up(time(2));
     queue.agent_ready(true, time(2));
     assert_eq!(words(&queue.open(true, time(3))), "send a to b2");
@@ -123,6 +126,7 @@ fn a_runner_that_was_away_is_told_to_cancel_when_it_comes_back() {
     queue.disconnected();
     assert_eq!(ask(&mut queue, "b", "web", Mode::Steer, 2), "");
     assert_eq!(words(&queue.connected(here())), "cancel web");
+    queue.dressed(time(2));
 }
 
 #[test]
@@ -147,6 +151,7 @@ fn what_was_sent_and_not_taken_is_sent_again_only_if_it_was_never_seen() {
     ask(&mut queue, "a", "web", Mode::Followup, 1);
     queue.disconnected();
     assert_eq!(words(&queue.connected(here())), "ask a");
+    queue.dressed(time(2));
     queue.caught_up(time(2));
     queue.agent_ready(true, time(2));
     for state in [
@@ -173,6 +178,7 @@ fn one_that_was_accepted_is_not_asked_for_and_goes_on() {
     assert_eq!(words(&queue.accepted("a", &here())), "");
     queue.disconnected();
     assert_eq!(words(&queue.connected(here())), "");
+    queue.dressed(time(2));
     assert_eq!(words(&queue.caught_up(time(2))), "");
     queue.agent_ready(true, time(2));
     assert_eq!(end(&mut queue, "a", 3), "end a: finished");
@@ -187,6 +193,7 @@ fn a_boot_that_is_over_may_still_tell_an_end_and_then_interrupts() {
     queue.accepted("b", &here());
     queue.disconnected();
     assert_eq!(words(&queue.connected(boot(1, "b2"))), "");
+    queue.dressed(time(2));
     assert_eq!(end(&mut queue, "a", 2), "end a: finished");
     assert_eq!(words(&queue.caught_up(time(2))), "end b: interrupted");
 }
@@ -199,6 +206,7 @@ fn a_sandbox_that_is_gone_interrupts_what_it_had_and_nothing_else() {
     assert_eq!(words(&queue.sandbox_gone(7, time(2))), "");
     assert_eq!(words(&queue.sandbox_gone(1, time(2))), "end a: interrupted");
     queue.connected(boot(2, "b2"));
+    queue.dressed(time(2));
     queue.caught_up(time(3));
     assert_eq!(words(&queue.agent_ready(true, time(3))), "send b to b2");
 }
@@ -236,8 +244,10 @@ fn an_owner_that_takes_over_finds_everything_where_it_was() {
     let mut queue = Queue::load([sent(Status::Dispatched), waiting.clone()]);
     queue.open(true, time(3));
     assert_eq!(words(&queue.connected(here())), "ask a");
+    queue.dressed(time(2));
     let mut queue = Queue::load([sent(Status::Accepted), waiting]);
     assert_eq!(words(&queue.connected(boot(1, "b2"))), "");
+    queue.dressed(time(2));
     queue.open(true, time(3));
     queue.agent_ready(true, time(3));
     assert_eq!(

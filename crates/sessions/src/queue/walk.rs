@@ -13,6 +13,7 @@ enum Move {
     /// A new boot of the workplace, or a new sandbox.
     Reboot(bool),
     CatchUp,
+    Dress,
     Ready(bool),
     Open(bool),
     Disconnect,
@@ -33,6 +34,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         2 => Just(Move::Connect),
         1 => any::<bool>().prop_map(Move::Reboot),
         2 => Just(Move::CatchUp),
+        2 => Just(Move::Dress),
         3 => prop_oneof![3 => Just(true), 1 => Just(false)].prop_map(Move::Ready),
         3 => prop_oneof![3 => Just(true), 1 => Just(false)].prop_map(Move::Open),
         1 => Just(Move::Disconnect),
@@ -167,6 +169,10 @@ impl World {
                 let steps = self.queue.caught_up(now);
                 self.act(steps);
             }
+            Move::Dress if self.is_connected() => {
+                let steps = self.queue.dressed(now);
+                self.act(steps);
+            }
             Move::Ready(is_ready) if self.is_connected() => {
                 let steps = self.queue.agent_ready(*is_ready, now);
                 self.act(steps);
@@ -242,7 +248,7 @@ proptest! {
         }
         // And none is forgotten: with everything in order, all of them end.
         world.step(&Move::Reboot(true));
-        for one in [Move::Connect, Move::CatchUp, Move::Open(true), Move::Ready(true)] {
+        for one in [Move::Connect, Move::CatchUp, Move::Dress, Move::Open(true), Move::Ready(true)] {
             world.step(&one);
         }
         for _ in 0..=2 * world.asked {

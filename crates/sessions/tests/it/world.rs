@@ -4,7 +4,7 @@ use std::time::Duration;
 use camino_tempfile::Utf8TempDir;
 use model::session::Lifecycle;
 use model::{Clock as _, Id, Organisation, Session, SystemClock};
-use nacre_sessions::{Handle, HubError, Makings, Sessions, Settings};
+use nacre_sessions::{Handle, HubError, Makings, Outside, Sessions, Settings};
 use provider::fake::Fake;
 use provider::{FileEvent, Provider, SandboxId};
 
@@ -64,6 +64,21 @@ impl World {
     /// Another process on the same store and provider.
     pub(crate) fn another(&self, owner: &str) -> Sessions {
         process(&self.store, Arc::new(self.fake.clone()), owner, quick())
+    }
+
+    /// Another process, whose sandboxes find that outside.
+    pub(crate) fn with_outside(&self, owner: &str, outside: Arc<dyn Outside>) -> Sessions {
+        Sessions::new(Makings {
+            store: self.store.clone(),
+            providers: vec![Arc::new(self.fake.clone())],
+            clock: Arc::new(SystemClock),
+            owner: owner.to_owned(),
+            outside,
+            settings: Settings {
+                lease: Duration::from_hours(1),
+                ..quick()
+            },
+        })
     }
 
     /// A process that can be killed, on a provider of its own making.

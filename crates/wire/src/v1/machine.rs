@@ -220,3 +220,18 @@ pub struct ShareMade {
     pub url: String,
     pub expires_at: String,
 }
+
+/// What is known of a link that was given away; never the link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ShareInfo {
+    pub id: String,
+    pub port: u16,
+    /// Absent where a service made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<String>,
+    pub created_at: String,
+    pub expires_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_at: Option<String>,
+}

@@ -23,8 +23,8 @@ mod tool;
 mod usage;
 
 pub use account::{
-    Caller, Login, LoginCode, Member, MemberPut, NewMember, NewOrganisation, NewToken,
-    Organisation, Role, Token, TokenMade, User,
+    AuditLine, Caller, ChangeOrganisation, Login, LoginCode, Member, MemberPut, NewLoginCode,
+    NewMember, NewOrganisation, NewToken, Organisation, Role, Token, TokenMade, User,
 };
 pub use egress::{
     Allow, AllowEgress, AllowedEgress, Egress, EgressBlocked, EgressPass, EgressPolicy, NewEgress,
@@ -35,11 +35,11 @@ pub use frame::{FromClient, Init, PipeWord, Presence, Runtime, STDERR, STDOUT, W
 pub use host::{Doctor, EgressDefaults, Finding, FindingStatus, Storage, StoragePart};
 pub use machine::{
     Endpoint, EnvValues, ExecAnswer, ExecRequest, FileEntry, FileList, ModelInfo, ModelList,
-    PortInfo, PortList, ProviderInfo, ProviderList, ServiceInfo, ServiceList, Share, ShareMade,
-    TerminalInfo, TerminalList, TunnelInfo, TunnelList, Upload,
+    PortInfo, PortList, ProviderInfo, ProviderList, ServiceInfo, ServiceList, Share, ShareInfo,
+    ShareMade, TerminalInfo, TerminalList, TunnelInfo, TunnelList, Upload,
 };
 pub use message::{Message, MessagePart};
-pub use problem::Problem;
+pub use problem::{CODES, Problem};
 pub use prompt::{EditPrompt, NewPrompt, Prompt, PromptMode, PromptStatus};
 pub use pull::{NewPull, Pull, PullState};
 pub use repository::{NewRepository, Repository};

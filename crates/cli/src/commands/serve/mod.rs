@@ -274,6 +274,7 @@ impl Running {
         self.sessions.shut_down().await;
         self.tasks.close();
         let _ = tokio::time::timeout(FAREWELL, self.tasks.wait()).await;
+        let _ = tokio::time::timeout(FAREWELL, self.front.flush()).await;
         self.store
             .close()
             .await

@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 use wire::link::{AgentConfig, Boot, GitIdentity, Kind, Repo};
 use wire::v1;
 
-use super::{egress, now, prompts};
+use super::{egress, now, prompts, read_title};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Json, MaybeJson};
@@ -25,6 +25,7 @@ const REPOS: usize = 16;
 const LONGEST_TITLE: usize = 200;
 const LONGEST_URL: usize = 2000;
 const LONGEST_NAME: usize = 200;
+const LONGEST_CONTEXT: usize = 64 << 10;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create))
@@ -157,12 +158,10 @@ async fn first_prompt(
 
 async fn read(app: &App, caller: &Caller, new: v1::NewSession) -> Answer<New> {
     let offer = &app.parts.offer;
-    let title = new.title.as_deref().unwrap_or("").trim().to_owned();
-    if title.len() > LONGEST_TITLE {
-        return Err(Problem::invalid(format!(
-            "`title` has at most {LONGEST_TITLE} bytes"
-        )));
-    }
+    let title = match new.title.as_deref().map(str::trim) {
+        None | Some("") => String::new(),
+        Some(title) => read_title(title)?,
+    };
     if new.prebuild_id.is_some() {
         return Err(Problem::not_found("prebuild"));
     }
@@ -186,6 +185,26 @@ async fn read(app: &App, caller: &Caller, new: v1::NewSession) -> Answer<New> {
     };
     let (network, allow) = egress::read(app, caller, new.egress)?;
     let repos = read_repos(new.repos)?;
+    for repo in &repos {
+        if let Some(bundle) = &repo.bundle {
+            is_there(app, caller, bundle).await?;
+        }
+    }
+    let context = new.context.filter(|context| !context.is_null());
+    if context
+        .as_ref()
+        .is_some_and(|context| context.to_string().len() > LONGEST_CONTEXT)
+    {
+        return Err(Problem::invalid(format!(
+            "`context` has at most {LONGEST_CONTEXT} bytes"
+        )));
+    }
+    // Without preferences the agent's own model is the chain.
+    let chain = if new.model_preferences.is_empty() {
+        Vec::new()
+    } else {
+        gateway::prompts::chain(model.clone(), new.model_preferences)?
+    };
     let user = match caller.user {
         Some(user) => app.store().find_user(user).await?,
         None => None,
@@ -230,6 +249,8 @@ async fn read(app: &App, caller: &Caller, new: v1::NewSession) -> Answer<New> {
                 allow,
                 ..Machine::default()
             },
+            chain,
+            context,
             ..Spec::default()
         },
         provider,
@@ -306,6 +327,17 @@ pub(in crate::routes) fn is_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len())
         && !name.starts_with('-')
         && !name.chars().any(char::is_control)
+}
+
+/// A bundle that is not there would be found out by an agent that cannot begin.
+async fn is_there(app: &App, caller: &Caller, bundle: &str) -> Answer<()> {
+    let missing = || Problem::not_found("upload");
+    let id = bundle.parse().map_err(|_| missing())?;
+    let found = app
+        .store()
+        .find_upload(caller.organisation, id, app.now())
+        .await?;
+    found.map(drop).ok_or_else(missing)
 }
 
 /// With a host, without a user, and nothing odd in it. What it leads to is the git door's to judge.

@@ -105,9 +105,9 @@ async fn allow(
         rule: rule.clone(),
         until,
     };
-    let applied = hub.let_out(pass, &frame).await?;
     app.audit(&caller, "session.egress", Some(record.id), body)
         .await?;
+    let applied = hub.let_out(pass, &frame).await?;
     Ok(Json(v1::AllowedEgress {
         rule,
         allow: wanted.allow,

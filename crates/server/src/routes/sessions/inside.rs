@@ -1,4 +1,5 @@
-//! What goes on inside a session's sandbox: commands, files, ports, services, git.
+//! What goes on inside a session's sandbox: commands, files, ports, services, git. To look at it
+//! wakes nobody; to do something does.
 
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ use wire::workplace::{USER, WORKSPACE};
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::devtools::{PATIENCE, act, inside, look};
+use crate::body;
+use crate::devtools::{PATIENCE, act, awake, inside, look};
 use crate::extract::{Json, Named, Params};
 use crate::problem::{Answer, Problem};
 
@@ -37,6 +39,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list_files))
         .routes(routes!(ports))
         .routes(routes!(tunnels))
+        .routes(routes!(close_tunnel))
         .routes(routes!(services))
         .routes(routes!(act_on_service))
         .routes(routes!(service_log))
@@ -150,7 +153,7 @@ async fn read_file(
     Params(at): Params<AtPath>,
 ) -> Answer<Response> {
     let hub = app.hub(&caller, &id).await?;
-    let inside = inside(&app, &hub).await?;
+    let inside = awake(&app, &hub)?;
     let path = format!("/api/files?path={}", encode(&at.path));
     let answer = inside.send(Method::GET, &path, "", PATIENCE).await?;
     // It is shown by no browser as anything but bytes.
@@ -176,8 +179,7 @@ async fn write_file(
 ) -> Answer<StatusCode> {
     caller.may_change()?;
     let hub = app.hub(&caller, &id).await?;
-    let body = axum::body::to_bytes(body, LONGEST_FILE).await;
-    let body = body.map_err(|_| Problem::too_large("a file has at most 16 MiB here"))?;
+    let body = body::whole(body, LONGEST_FILE, "a file has at most 16 MiB here").await?;
     let about = json!({ "path": at.path });
     app.audit(&caller, "session.write_file", Some(hub.session()), about)
         .await?;
@@ -300,6 +302,26 @@ async fn tunnels(
     }))
 }
 
+/// Takes the name of a port away again.
+#[utoipa::path(delete, path = "/v1/sessions/{id}/tunnels/{name}", tag = "inside",
+    params(("id" = String, Path), ("name" = String, Path)),
+    responses((status = 204)))]
+async fn close_tunnel(
+    State(app): State<App>,
+    caller: Caller,
+    Named((id, name)): Named<(String, String)>,
+) -> Answer<StatusCode> {
+    caller.may_change()?;
+    let hub = app.hub(&caller, &id).await?;
+    let body = json!({ "tunnel": name });
+    app.audit(&caller, "session.tunnel", Some(hub.session()), body)
+        .await?;
+    let path = format!("/api/tunnels/{}", encode(&name));
+    let inside = inside(&app, &hub).await?;
+    inside.read(Method::DELETE, &path, "", PATIENCE).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// What is kept running.
 #[utoipa::path(get, path = "/v1/sessions/{id}/services", tag = "inside",
     params(("id" = String, Path)),
@@ -353,7 +375,7 @@ async fn service_log(
     Params(tail): Params<Tail>,
 ) -> Answer<Response> {
     let hub = app.hub(&caller, &id).await?;
-    let inside = inside(&app, &hub).await?;
+    let inside = awake(&app, &hub)?;
     let tail = tail.tail.unwrap_or(64 << 10).min(4 << 20);
     let name = encode(&name);
     let path = format!("/api/services/{name}/logs?tail={tail}");

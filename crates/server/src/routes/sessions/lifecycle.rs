@@ -106,9 +106,9 @@ async fn migrate(
 ) -> Answer<Json<v1::Session>> {
     caller.may_change()?;
     let hub = app.hub(&caller, &id).await?;
-    hub.migrate().await?;
     app.audit(&caller, "session.migrate", Some(hub.session()), json!({}))
         .await?;
+    hub.migrate().await?;
     Ok(Json(now(&app, &caller, &id).await?))
 }
 

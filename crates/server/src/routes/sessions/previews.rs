@@ -24,10 +24,13 @@ use crate::vault::tokens::{self, Kind};
 /// A link to give away lasts a week at most.
 const LONGEST: u64 = 7 * 24 * 60 * 60 * 1000;
 
+/// Of one session, in a list.
+const MOST: u32 = 200;
+
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(open))
-        .routes(routes!(share))
+        .routes(routes!(shares, share))
         .routes(routes!(revoke))
 }
 
@@ -75,6 +78,31 @@ async fn open(
     Ok((StatusCode::CREATED, Json(endpoint)))
 }
 
+/// Links that were given away, the newest first; never the links themselves.
+#[utoipa::path(get, path = "/v1/sessions/{id}/shares", tag = "previews",
+    params(("id" = String, Path)),
+    responses((status = 200, body = v1::Page<v1::ShareInfo>)))]
+async fn shares(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Answer<Json<v1::Page<v1::ShareInfo>>> {
+    let session = app.session(&caller, &id).await?.id;
+    let found = app.store().session_shares(session, MOST).await?;
+    let items = found.into_iter().map(|share| v1::ShareInfo {
+        id: share.id.to_string(),
+        port: share.port,
+        created_by: share.created_by.map(|user| user.to_string()),
+        created_at: shown::time(share.created_at),
+        expires_at: shown::time(share.expires_at),
+        revoked_at: share.revoked_at.map(shown::time),
+    });
+    Ok(Json(v1::Page {
+        items: items.collect(),
+        next_cursor: None,
+    }))
+}
+
 /// A link that lets anybody in who has it, to one port, for a while.
 #[utoipa::path(post, path = "/v1/sessions/{id}/shares", tag = "previews",
     params(("id" = String, Path)), request_body = v1::Share,
@@ -119,7 +147,7 @@ async fn share(
     Ok((StatusCode::CREATED, Json(made)))
 }
 
-/// Takes a link back, at once.
+/// Takes a link back, at once: sockets that it opened are closed.
 #[utoipa::path(delete, path = "/v1/sessions/{id}/shares/{share}", tag = "previews",
     params(("id" = String, Path), ("share" = String, Path)),
     responses((status = 204)))]
@@ -137,6 +165,7 @@ async fn revoke(
     tx.record(&app.line(&caller, "session.unshare", Some(session), &body))
         .await?;
     tx.commit().await?;
+    app.look_around().await;
     Ok(StatusCode::NO_CONTENT)
 }
 
