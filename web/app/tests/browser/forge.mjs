@@ -1,7 +1,7 @@
 // A place for repositories, on this machine: git's own server over HTTP.
 
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -36,6 +36,7 @@ export class Forge {
     mkdirSync(dirname(bare), { recursive: true });
     git("clone", "-q", "--bare", work, bare);
     spawnSync("git", ["-C", bare, "config", "http.receivepack", "true"]);
+    rmSync(work, { recursive: true, force: true });
     // To a session it is like any other: the git door knows which hosts are without TLS.
     return `${this.url.replace("http:", "https:")}/${name}`;
   }
@@ -47,6 +48,7 @@ export class Forge {
 
   end() {
     this.server.close();
+    rmSync(this.root, { recursive: true, force: true });
   }
 
   #serve(request, response) {

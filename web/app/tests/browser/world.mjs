@@ -76,6 +76,7 @@ export class World {
     world.#needBase();
     await world.start();
     if (world.appPort !== world.port) await world.#startVite();
+    else await world.#needPage();
     const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
     world.browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
     return world;
@@ -118,6 +119,14 @@ export class World {
       ),
     );
     this.token = readFileSync(join(this.home, "token"), "utf8").trim();
+  }
+
+  /** Every test would wait in vain for it. */
+  async #needPage() {
+    const page = await fetch(`${this.api}/`, { headers: { accept: "text/html" } });
+    if ((await page.text()).includes('id="root"')) return;
+    await this.end();
+    throw new Error("the page is not in this program: build it after `npm run build`, or say NACRE_APP=vite");
   }
 
   async #startVite() {
