@@ -32,7 +32,7 @@ pub(crate) fn browser() -> Result<End> {
     }
     let target = std::env::current_dir()?.join("target");
     let (nacre, home) = (target.join("debug/nacre"), target.join("tmp/based"));
-    std::fs::create_dir_all(&home)?;
+    fs_err::create_dir_all(&home)?;
     // In the home of the other tests, which have it quicker then.
     let mut base = command("env");
     base.arg(&nacre).args(["base", "build", "--slim"]);

@@ -4,7 +4,7 @@
 /// is let go, and the kernel brings back from its cache what is used again.
 #[expect(unsafe_code, reason = "memory is advised on by address")]
 pub(crate) fn let_go() {
-    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else {
+    let Ok(maps) = std::fs::File::open("/proc/self/maps").and_then(std::io::read_to_string) else {
         return;
     };
     for (start, length) in maps.lines().filter_map(code) {
@@ -57,6 +57,5 @@ mod tests {
         let before: u32 = (1..=100).sum();
         let_go();
         assert_eq!((1..=100).sum::<u32>(), before);
-        assert!(std::fs::read_to_string("/proc/self/maps").is_ok());
     }
 }

@@ -23,22 +23,22 @@ impl Sessions {
                 tracing::warn!(%error, "leases cannot be renewed");
             }
         });
-        let adopting = every(shared.settings.sweep, || async {
+        let adopting = Box::pin(every(shared.settings.sweep, || async {
             if !shared.settings.takes_up {
                 return;
             }
             if let Err(error) = self.adopt().await {
                 tracing::warn!(%error, "sessions that were left cannot be looked for");
             }
-        });
-        let tidying = every(shared.settings.sweep, || self.tidy());
+        }));
+        let tidying = Box::pin(every(shared.settings.sweep, || self.tidy()));
         // Reading a disk takes its time, and nobody waits for it.
         let given_up = tokio::sync::Mutex::default();
-        let measuring = every(shared.settings.sweep, || async {
+        let measuring = Box::pin(every(shared.settings.sweep, || async {
             if let Err(error) = self.measure(&mut *given_up.lock().await).await {
                 tracing::warn!(%error, "snapshots cannot be looked for");
             }
-        });
+        }));
         tokio::select! {
             () = shared.stop.cancelled() => {}
             () = renewing => {}

@@ -29,7 +29,7 @@ Examples:
   nacre repo add https://git.example/team/app.git --name app --branch develop
   nacre session new --repo $(nacre repo ls --json | jq -r '.repositories[0].url')")]
 pub(crate) struct Add {
-    /// As in https://host/owner/name; a token for it is a secret (`nacre secret`)
+    /// As in `https://host/owner/name`; a token for it is a secret (`nacre secret`)
     url: String,
     /// What it is called [default: owner/name]
     #[arg(long)]

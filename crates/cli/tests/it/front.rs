@@ -299,35 +299,40 @@ async fn a_session_goes_on_through_a_cut_a_pause_kills_and_a_move_and_a_fork_of_
 
     moves(&client, &id, &mut one, &written).await;
 
-    // A fork has the files and goes its own way.
-    let fork = client.fork(&id, &wire::v1::Fork::default()).await.unwrap();
-    assert_eq!(fork.parent_id.as_deref(), Some(&*id));
-    let mut other = Watcher::new();
-    ask(&client, &fork.id, "f1", "write fork.txt with another way").await;
-    assert_eq!(
-        other.until(&client, &fork.id, "f1").await,
-        PromptStatus::Finished
-    );
-    // Two answers, each in its own conversation.
-    ask(&client, &id, "f1", "run echo still the parent").await;
-    assert_eq!(one.until(&client, &id, "f1").await, PromptStatus::Finished);
-    assert_ne!(one.answer_to("f1"), other.answer_to("f1"));
-    let in_fork = run(&client, &fork.id, "ls ~/workspace").await;
-    let in_parent = run(&client, &id, "ls ~/workspace").await;
-    assert!(
-        in_fork.contains("pearl.txt") && in_fork.contains("fork.txt"),
-        "{in_fork}"
-    );
-    assert!(!in_parent.contains("fork.txt"), "{in_parent}");
+    let fork = forks(&client, &id, &mut one).await;
 
     preview(&front, &client, &id).await;
 
-    for session in [&fork.id, &id] {
+    for session in [&fork, &id] {
         let stopped = client.stop(session).await.unwrap();
         assert_eq!(stopped.session.status, Status::Stopped);
     }
     let left = front.world.ok(&["sandbox", "ls"]);
     assert_eq!(left["sandboxes"], json!([]), "{left}");
+}
+
+/// A fork has the files and goes its own way. Its id.
+async fn forks(client: &Client, id: &str, one: &mut Watcher) -> String {
+    let fork = client.fork(id, &wire::v1::Fork::default()).await.unwrap();
+    assert_eq!(fork.parent_id.as_deref(), Some(id));
+    let mut other = Watcher::new();
+    ask(client, &fork.id, "f1", "write fork.txt with another way").await;
+    assert_eq!(
+        other.until(client, &fork.id, "f1").await,
+        PromptStatus::Finished
+    );
+    // Two answers, each in its own conversation.
+    ask(client, id, "f1", "run echo still the parent").await;
+    assert_eq!(one.until(client, id, "f1").await, PromptStatus::Finished);
+    assert_ne!(one.answer_to("f1"), other.answer_to("f1"));
+    let in_fork = run(client, &fork.id, "ls ~/workspace").await;
+    let in_parent = run(client, id, "ls ~/workspace").await;
+    assert!(
+        in_fork.contains("pearl.txt") && in_fork.contains("fork.txt"),
+        "{in_fork}"
+    );
+    assert!(!in_parent.contains("fork.txt"), "{in_parent}");
+    fork.id
 }
 
 /// Moved to another sandbox in the middle of an answer: it is said to be interrupted, what it said

@@ -345,7 +345,7 @@ impl Client {
         let about = about(&frame);
         let (mut span, context) = traced(about["frame"].as_str().unwrap_or_default(), &deeds);
         self.doing.push(Box::pin(async move {
-            let frame = match telemetry::within(context, deeds.perform(frame)).await {
+            let frame = match Box::pin(telemetry::within(context, deeds.perform(frame))).await {
                 Ok(frame) => frame.unwrap_or(Value::Null),
                 Err(refusal) => {
                     span.fail(refusal.code);
@@ -364,7 +364,7 @@ impl Client {
                 let handle = deeds.shared.sessions.open(deeds.session).await?;
                 handle.ensure_ready().await
             };
-            let frame = match telemetry::within(context, woken).await {
+            let frame = match Box::pin(telemetry::within(context, woken)).await {
                 Ok(_) => Value::Null,
                 Err(failed) => {
                     let refusal = Refusal::from(failed);
