@@ -1,10 +1,11 @@
 //! An app of a forge in the place of an organisation's token.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use doors::forge::Forge;
 use hyper::Method;
 use serde_json::{Value, json};
@@ -13,39 +14,20 @@ use crate::git_tokens::{fetched, git_config, git_host};
 use crate::stand_in::{Asked, Said, StandIn};
 use crate::world::World;
 
-/// Made for these tests; it opens nothing anywhere.
-const KEY: [&str; 25] = [
-    "MIIEowIBAAKCAQEAvy2OmywVAzsnkUNRy5SEkyigZEXOGKZosdFYwMX+GfEFCrL5",
-    "bUypeBqn7wt7ufhv7zQlrp9FOzD9+xwc8JfZRiOphw95JR6a9/hLQdeylYb1ejiy",
-    "ZZP2+uXwoWWxfkvb8SO6A+A9L08g0Pi0gRzoHyxUxJrH0WRmcC+gs9fg6PKLR7wS",
-    "3qYd53a5sR1wxL+UCvi4NN+XLlBFJx4oZkN531Mujo3p/E0TxGpY97ks7+JhiHjq",
-    "4TjJxnciC3h3CoLfqMNfhDwW1fffZ1B9PJXsafFssWm218xTfJjIeCjTulC4bn+o",
-    "JBAqEbcAjv35kEqhlXzZ9bXfdG6ecEi4Du7bLQIDAQABAoIBAF8z1Jw5a41cW+ve",
-    "1lDG+O4/gP/uMx/bXq+OTOBSuKM6fwRA9C0VzB7fR1mnIkoOCc/Y7Br1fYhocVIn",
-    "QdIeDDj9cWKstetiPlHV98QmIeyMdJoUueITuR5ge2AkQCtgo3qGDA/6Dv4MLY9j",
-    "CqBxQLalYOE3IuKHWOvtC94DVyEpKpr/pCS8WAtoe54DL06+1dvyTo6M/UKye2nh",
-    "IjJakzlqCjSb5VVPIgDOf7iBmnQmZXo4EGH+rElCFBydTtVcot9BtgxD/UwEHfLm",
-    "P6xo+rXCuND+XnJeVwex/Ovjgv7MchIUaxmgfh5OT7502zFvQX6A6bx0VW0wUxL3",
-    "SJ7am5ECgYEA7ECT3WAO9miWZH+Vt1XZfMwF7v9gVqkc/yj1Bs+n83Kibq8a/3JA",
-    "r8K1kjiQJ8v5OlCs7K9bJs0IWbpQRua12KxZ6+XXSHXVP7G6cY9/FQa/RPqXLEuH",
-    "GOlw4jA763NF3/9NtzLkw8haiCUzb1CtKw4hLDGyoKadwwhm4+A3I+MCgYEAzyh2",
-    "D36mPX4Obq7TVMM4w0rOrvi5fPQmNEsvd/i3J8MXUmlE1yOh14Du+bW0ny9DKMgt",
-    "zdvm3/Bwx6MR0i2QJ75oV93SJABtGJQzOJ4eGKD/BdRyuNqMYSbeMQlDa7n6fdS1",
-    "pmg2+rzatoBIiOGfoumcL89i1Z5MWjwX9NQb0a8CgYBz0TSr0euD4MHZgrJirjNw",
-    "epRuFcOkuEL+05VLQYGUVx5KJI2XrOsJPurEQ/ZnjBch/2rGnTCSVPFDC5NPLsr2",
-    "7YcnngVsAFgKYZaFFVO3exdJOY/ipyQTkl1EhWDajCg1J3Nx3AFJ+W5oT9RnPaWm",
-    "9cZNZA+tsgClG/lUvRZLAQKBgBFNjd7pczU7rDTugVRZIgqd2vmeaM/ZDL/db8+T",
-    "hKjbkL0fcdKOdVwstslAth99sRxc7AZ/0Z7u1Fy4cCqgB6RqMQj1zDGZn4MoDccy",
-    "3cys1eBEyHhMOOF8f56U6X68AAI2nB2UItN6psILoQNd5RmUbalIpza0jCgVUOLw",
-    "PIqdAoGBALTgqb/D/BLKEewI5fk6x8D6xNWQFJiIo/JUf5C7zjP/u6YyhC81vDlw",
-    "D94LjRrV8xXJYDD92KsJhsm6NguFz8knHxx8L6gsFlhrP9es6oJdFJp6b4P+oWc+",
-    "bvbc8y0Fg4uSDdxdR+mKL/dROUVycdMLCAGOt859aOg2ynAghyhu",
-];
+/// A key that opens nothing anywhere, made anew.
+fn key() -> String {
+    let folder = camino_tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    let made = Command::new("ssh-keygen")
+        .args(["-q", "-t", "rsa", "-b", "2048", "-m", "PEM", "-N", "", "-f"])
+        .arg(&path)
+        .status();
+    assert!(made.unwrap().success());
+    fs_err::read_to_string(path).unwrap()
+}
 
 fn app() -> String {
-    let (begin, end) = ("BEGIN RSA PRIVATE KEY", "END RSA PRIVATE KEY");
-    let key = format!("-----{begin}-----\n{}\n-----{end}-----\n", KEY.join("\n"));
-    json!({ "app_id": 7, "private_key": key }).to_string()
+    json!({ "app_id": 7, "private_key": key() }).to_string()
 }
 
 /// A forge that gives out `ghs_1`, `ghs_2` and so on, and a git host that takes only the newest of
@@ -122,8 +104,7 @@ async fn an_app_gets_a_token_for_the_one_repository_and_keeps_it() {
     assert_eq!(claims["iss"], "7");
     let lasts = claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap();
     assert!((1..=600).contains(&lasts), "{claims}");
-    let der = STANDARD.decode(KEY.concat()).unwrap();
-    assert!(!String::from_utf8_lossy(&asked.body).contains(&STANDARD.encode(der)));
+    assert!(!String::from_utf8_lossy(&asked.body).contains("PRIVATE"));
 }
 
 #[tokio::test]

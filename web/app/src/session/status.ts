@@ -178,7 +178,7 @@ export function adviceFor(error: string, session: string): Advice {
   if (/no base|base .*(missing|not there)/i.test(error)) {
     return { text: "Build a base on the server's machine:", command: "nacre base build --slim", canRetry: true };
   }
-  if (/clon|repositor|git /i.test(error)) {
+  if (/clon|repository|repositories|git /i.test(error)) {
     return {
       text: "Look whether the address is right and whether Settings has a token for it, then try again.",
       command: null,
