@@ -12,6 +12,7 @@
 //! commands, its timers and the stream.
 
 mod api;
+mod contexts;
 mod conversation;
 mod driver;
 mod handle;
@@ -32,6 +33,7 @@ use async_trait::async_trait;
 use model::{Clock, Secret};
 use tokio::sync::mpsc;
 
+pub use self::contexts::Contexts;
 pub use self::driver::Driver;
 pub use self::handle::OpenCode;
 pub use self::health::{LIMIT as HEALTH_LIMIT, Unhealthy};

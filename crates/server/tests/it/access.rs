@@ -128,6 +128,8 @@ async fn one_of_each(world: &World, who: &Somebody) -> Vec<(&'static str, String
         .post(who, &format!("{path}/snapshots"), json!({}))
         .await;
     let token = world.post(who, "/v1/tokens", json!({ "name": "t" })).await;
+    let repo = json!({ "url": "https://example.com/owner/name" });
+    let repo = world.post(who, "/v1/repos", repo).await;
     let secret = json!({ "name": "x", "scope": "organisation", "value": "x" });
     let secret = world.say(who, Method::PUT, "/v1/secrets", secret).await;
     vec![
@@ -137,6 +139,7 @@ async fn one_of_each(world: &World, who: &Somebody) -> Vec<(&'static str, String
             receipt["snapshot"].as_str().unwrap().to_owned(),
         ),
         ("/v1/tokens/", id(&token)),
+        ("/v1/repos/", id(&repo)),
         ("/v1/secrets/", id(&secret.json())),
         ("/v1/orgs/", who.organisation.to_string()),
     ]

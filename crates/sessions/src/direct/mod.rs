@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use agent::configuration::PermissionPolicy;
 use agent::event::{PermissionId, QuestionId};
-use agent::opencode::{self, Connected, OpenCode};
+use agent::opencode::{self, Connected, Contexts, OpenCode};
 use agent::{Accepted, Agent as _, Event, Refused, Scope};
 use async_trait::async_trait;
 use model::{Clock, Id, Secret};
@@ -118,11 +118,12 @@ async fn attend_one(plain: &Plain, connection: u64, words: &mpsc::Sender<Word>) 
         connection,
         number: 0,
         prompts: HashMap::new(),
+        contexts: Contexts::default(),
         waiting: Vec::new(),
     };
     let (failures, mut failing) = watch::channel(0);
     // What the hub sends before the agent is there waits in its outbox.
-    let connected = match plain.connect(&failures).await {
+    let connected = match plain.connect(&failures, &talk.contexts).await {
         Ok(connected) => connected,
         Err(why) => {
             talk.say(status(AgentStatus::Error, Some(why))).await;
@@ -176,8 +177,12 @@ async fn is_gone(failing: &mut watch::Receiver<u32>) {
 }
 
 impl Plain {
-    async fn connect(&self, failures: &watch::Sender<u32>) -> Result<Connected, String> {
-        let runs = opencode::connect(self.settings(RUNS_ALREADY, failures));
+    async fn connect(
+        &self,
+        failures: &watch::Sender<u32>,
+        contexts: &Contexts,
+    ) -> Result<Connected, String> {
+        let runs = opencode::connect(self.settings(RUNS_ALREADY, failures, contexts));
         if let Ok(connected) = runs.await {
             return Ok(connected);
         }
@@ -190,7 +195,7 @@ impl Plain {
             let started = self.provider.exec(self.sandbox, spec).await;
             started.map_err(|error| format!("the agent cannot be started: {error}"))?;
         }
-        let connected = opencode::connect(self.settings(STARTS, failures)).await;
+        let connected = opencode::connect(self.settings(STARTS, failures, contexts)).await;
         connected.map_err(|error| error.to_string())
     }
 
@@ -198,6 +203,7 @@ impl Plain {
         &self,
         health_limit: Duration,
         failures: &watch::Sender<u32>,
+        contexts: &Contexts,
     ) -> opencode::Settings {
         opencode::Settings {
             dial: Arc::new(ByProvider {
@@ -212,7 +218,7 @@ impl Plain {
             permissions: PermissionPolicy::Allow,
             model: None,
             transcriber: None,
-            memory: None,
+            memory: Some(Arc::new(contexts.clone())),
             health_limit,
         }
     }
@@ -232,6 +238,8 @@ struct Talk {
     connection: u64,
     number: u64,
     prompts: HashMap<String, PromptState>,
+    /// For an agent that has forgotten what was said, or never knew.
+    contexts: Contexts,
     /// Accepted, and not begun before the hub has written that down.
     waiting: Vec<(u64, Accepted)>,
 }
@@ -359,14 +367,8 @@ impl Talk {
         }
         let context = prompt.context.clone();
         let taken = match agent::link::prompt(prompt) {
-            Ok(mut taken) => {
-                // It has no memory of ours: what was said goes with what is asked.
-                if let (None, Some(context)) = (&taken.session, context) {
-                    taken.text = format!(
-                        "What was said before, for your information:\n\n{context}\n\n{}",
-                        taken.text
-                    );
-                }
+            Ok(taken) => {
+                self.contexts.note(&taken.channel, context);
                 taken
             }
             Err(why) => return self.fail(prompt_id, channel, why).await,

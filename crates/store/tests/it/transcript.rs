@@ -220,11 +220,11 @@ async fn what_was_said_otherwise_asked_for_and_inherited_is_told_again_by_the_lo
     let fence = world.session().await;
     let told = [
         json!({"type": "message", "message_id": "inh-a", "channel": "web:default", "inherited": true,
-            "created_at": "2026-01-01T00:00:00Z"}),
+            "created_at": "2025-12-31T23:59:58Z"}),
         json!({"type": "part", "message_id": "inh-a", "part_id": "p",
             "content": {"kind": "text", "text": "before"}}),
         json!({"type": "message.done", "message_id": "inh-a", "reason": "end_turn",
-            "done_at": "2026-01-01T00:00:01Z"}),
+            "done_at": "2025-12-31T23:59:59Z"}),
         json!({"type": "message", "message_id": "usr-p", "channel": "web:default", "role": "user",
             "prompt_id": "p", "parts": [{"part_id": "text", "content": {"kind": "text", "text": "go"}}]}),
         json!({"type": "prompt", "id": "p", "status": "queued"}),
@@ -251,9 +251,9 @@ async fn what_was_said_otherwise_asked_for_and_inherited_is_told_again_by_the_lo
     assert_eq!(messages[1].parts[0].content["text"], "stay");
     let before = &messages[0];
     assert!(before.inherited && !messages[1].inherited);
-    assert_eq!(before.created_at.to_string(), "2026-01-01T00:00:00Z");
+    assert_eq!(before.created_at.to_string(), "2025-12-31T23:59:58Z");
     let done = before.done.as_ref().unwrap();
-    assert_eq!(done.at.to_string(), "2026-01-01T00:00:01Z");
+    assert_eq!(done.at.to_string(), "2025-12-31T23:59:59Z");
     let old = store.last_messages_until(fence.session, done.at, 10).await;
     assert_eq!(old.unwrap(), messages[..1]);
     let mut tx = store.begin().await.unwrap();

@@ -2,7 +2,6 @@
 //! the hub. Nothing is queued here; a prompt that cannot be begun is given back as `busy`.
 
 mod attachments;
-mod contexts;
 mod marks;
 mod repositories;
 
@@ -19,12 +18,12 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use wire::link::{Answer, ErrorFrame, FileDiff, FromHub, FromRunner, Prompt};
 
-pub use self::contexts::Contexts;
 pub use self::marks::Marks;
 pub use self::repositories::Repositories;
 use crate::agent_process::State;
 use crate::files::Files;
 use crate::link::Handle;
+pub use agent::opencode::Contexts;
 
 /// Cheap to clone: what takes long is done on a clone, beside the rest.
 #[derive(Debug, Clone)]

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use agent::ChannelKey;
-use agent::opencode::Memory;
 use async_trait::async_trait;
+
+use super::Memory;
+use crate::channel::ChannelKey;
 
 const MOST_CHANNELS: usize = 32;
 /// In bytes. The end matters most.
