@@ -4,6 +4,7 @@
 use anyhow::Result;
 
 use crate::command::{command, output_of};
+use crate::web;
 
 /// A command that prints a file, and the file.
 const GENERATED: &[(&str, &str)] = &[(
@@ -16,5 +17,6 @@ pub(crate) fn write_all() -> Result<()> {
         fs_err::write(path, output_of(&mut command(line))?)?;
         println!("{path}");
     }
-    Ok(())
+    // From the description, so after it.
+    web::generate_types()
 }

@@ -13,6 +13,13 @@ pub(crate) fn client() -> Result<End> {
     )
 }
 
+/// The types of the client, as the description has them.
+pub(crate) fn generate_types() -> Result<()> {
+    let end = in_folder("web/client", &["npm run --silent generate"])?;
+    println!("web/client/src/types.ts: {end}");
+    Ok(())
+}
+
 /// The page that the server shows. It is built before the server, which has it inside.
 pub(crate) fn build_app() -> Result<End> {
     in_folder("web/app", &["npm run --silent build"])
