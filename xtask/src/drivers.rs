@@ -7,7 +7,7 @@ use crate::command::{command, run, run_command};
 use crate::report::{End, Report};
 
 /// Of the second runtime's, those that look at the disk: what a driver does is under both the same.
-const SUITES: &str = "(test(contract::) - test(contract::runsc::)) | test(subvolume::) | test(crash::) | test(engine::) | \
+const SUITES: &str = "(test(contract::) - test(contract::runsc::)) | test(subvolume::) | test(crash::) | test(engine::) | test(damage::) | \
     test(contract::runsc::snapshots::) | test(contract::runsc::fork::) | \
     test(contract::runsc::limits::disk_beyond_its_limit_is_not_given)";
 
@@ -65,11 +65,21 @@ impl Driver {
             "mount -o loop,noatime {image} {place} && {} {place} && exec \"$@\"",
             self.mounted
         );
+        let suites = format!("(package(nacre-provider-local) | package(nacre)) & ({SUITES})");
         run_command(
             command("unshare --mount --propagation private -- sh -c")
                 .arg(script)
-                .args(["sh", "cargo", "nextest", "run", "--all-features"])
-                .args(["-p", "nacre-provider-local", "-p", "nacre", "-E", SUITES])
+                // Of the whole workspace, as it is built already: for one package alone its
+                // dependencies have other features and are built again.
+                .args([
+                    "sh",
+                    "cargo",
+                    "nextest",
+                    "run",
+                    "--workspace",
+                    "--all-features",
+                ])
+                .args(["-E", &suites])
                 .env("TMPDIR", place),
         )?;
         Ok(End::Passed)

@@ -135,7 +135,9 @@ fn classify(cause: &(dyn std::error::Error + 'static)) -> Option<(Kind, Option<S
     }
     let answer = match cause.downcast_ref::<ProviderError>()? {
         ProviderError::NotFound { .. } => (Kind::NotFound, None),
-        ProviderError::Unsupported(_) | ProviderError::Refused { .. } => (Kind::Refused, None),
+        ProviderError::Unsupported(_)
+        | ProviderError::Refused { .. }
+        | ProviderError::Damaged { .. } => (Kind::Refused, None),
         ProviderError::Throttled { retry_after } => {
             let hint = match retry_after {
                 Some(wait) => format!("try again in {} s", wait.as_secs().max(1)),

@@ -133,7 +133,9 @@ impl From<ProviderError> for Refusal {
                 "unsupported",
                 error.to_string(),
             ),
-            ProviderError::Refused { .. } => Self::conflict("provider-refused", error.to_string()),
+            ProviderError::Refused { .. } | ProviderError::Damaged { .. } => {
+                Self::conflict("provider-refused", error.to_string())
+            }
             ProviderError::Throttled { .. } => Self::throttled(5, error.to_string()),
             ProviderError::Unavailable { .. } => Self::unavailable(error.to_string()),
         }

@@ -93,7 +93,8 @@ pub(crate) fn seal(disk: &Utf8Path, layer: &Utf8Path) -> io::Result<()> {
     }
 }
 
-fn is_there(layer: &Utf8Path) -> bool {
+/// Whether a layer has files.
+pub(crate) fn is_there(layer: &Utf8Path) -> bool {
     layer.join("disk/upper").exists() || layer.join("fs").exists()
 }
 

@@ -84,6 +84,18 @@ pub(crate) fn exists(home: &Home, id: &LayerId) -> bool {
     directory(home, id).join("layer.json").exists()
 }
 
+/// Whether it can be mounted.
+pub(crate) fn check(home: &Home, id: &LayerId) -> Result<(), ProviderError> {
+    let what = || format!("layer {id} of the snapshot");
+    if !exists(home, id) {
+        return Err(ProviderError::not_found(what()));
+    }
+    if !crate::disk::is_there(&directory(home, id)) {
+        return Err(ProviderError::damaged(what(), "its files are gone"));
+    }
+    Ok(())
+}
+
 /// Whatever is in the store, whole or not.
 pub(crate) fn all(home: &Home) -> Result<Vec<LayerId>, ProviderError> {
     Ok(entries(&home.path("layers"))?

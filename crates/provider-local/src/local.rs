@@ -253,6 +253,10 @@ impl Provider for Local {
         &self.native
     }
 
+    fn holds_memory_for(&self) -> Option<Duration> {
+        Some(self.engine.to_disk_after)
+    }
+
     fn capabilities_under(&self, runtime: Runtime) -> &Capabilities {
         match runtime {
             Runtime::Native => &self.native,

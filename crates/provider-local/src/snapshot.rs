@@ -6,6 +6,7 @@ use model::{Id, Snapshot, SnapshotId, SnapshotKind, Timestamp};
 use provider::{ProviderError, SandboxId};
 use serde::{Deserialize, Serialize};
 
+use crate::error::Doing as _;
 use crate::home::{Home, entries, read_json, write_json};
 use crate::layer::LayerId;
 
@@ -53,7 +54,17 @@ impl SnapshotRecord {
                 id.provider
             )));
         }
-        Self::find(home, id.id)?.ok_or_else(|| ProviderError::not_found(format!("snapshot {id}")))
+        let what = || format!("snapshot {id}");
+        match fs::read(Self::path(home, id.id)) {
+            Ok(text) => serde_json::from_slice(&text).map_err(|error| {
+                let how = format!("its record cannot be read: {error}");
+                ProviderError::damaged(what(), how)
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(ProviderError::not_found(what()))
+            }
+            Err(error) => Err(error).doing(format!("reading {}", what())),
+        }
     }
 
     pub(crate) fn save(&self, home: &Home) -> Result<(), ProviderError> {

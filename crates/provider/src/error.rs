@@ -12,6 +12,9 @@ pub enum ProviderError {
     /// Already gone: a terminate succeeds.
     #[error("{what} does not exist")]
     NotFound { what: String },
+    /// It is there and of no use: what was kept in it is lost, and trying again gives nothing.
+    #[error("{what} is damaged: {how}")]
+    Damaged { what: String, how: String },
     /// The caller should have asked [`crate::Capabilities`] first.
     #[error("this provider has no {0}")]
     Unsupported(Capability),
@@ -34,6 +37,13 @@ impl ProviderError {
         Self::NotFound { what: what.into() }
     }
 
+    pub fn damaged(what: impl Into<String>, how: impl Into<String>) -> Self {
+        Self::Damaged {
+            what: what.into(),
+            how: how.into(),
+        }
+    }
+
     pub fn refused(reason: impl Into<String>) -> Self {
         Self::Refused {
             reason: reason.into(),
@@ -54,6 +64,10 @@ impl ProviderError {
         match self {
             Self::NotFound { what } => Self::NotFound {
                 what: redactor.apply(&what),
+            },
+            Self::Damaged { what, how } => Self::Damaged {
+                what: redactor.apply(&what),
+                how: redactor.apply(&how),
             },
             Self::Refused { reason } => Self::Refused {
                 reason: redactor.apply(&reason),

@@ -4,6 +4,7 @@ use std::future::pending;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use std::{fmt, io};
 
 use async_trait::async_trait;
@@ -109,6 +110,10 @@ impl Provider for Faulty {
 
     fn capabilities(&self) -> &Capabilities {
         self.inner.capabilities()
+    }
+
+    fn holds_memory_for(&self) -> Option<Duration> {
+        self.inner.holds_memory_for()
     }
 
     async fn ensure(&self, spec: &SandboxSpec) -> Result<Ensured, ProviderError> {

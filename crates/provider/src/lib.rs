@@ -21,6 +21,7 @@ mod spec;
 mod way_out;
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use model::{Id, SnapshotId, Timestamp};
@@ -60,6 +61,11 @@ pub trait Provider: Send + Sync + fmt::Debug {
     /// What it can do with a sandbox of this runtime, for a provider that has several.
     fn capabilities_under(&self, _runtime: Runtime) -> &Capabilities {
         self.capabilities()
+    }
+
+    /// A paused sandbox has its memory for so long, where that ends by itself.
+    fn holds_memory_for(&self) -> Option<Duration> {
+        None
     }
 
     /// Finds the sandbox that carries `spec.key`, or makes one. A paused one is resumed; one whose

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use wire::link::{Answer, FromHub};
 
-use crate::hub::{Command, Letter, Reply};
+use crate::hub::{Command, Letter, Reply, Wish};
 use crate::lease::Lease;
 use crate::{Ask, Watch};
 
@@ -96,6 +96,11 @@ impl Handle {
         self.ask(Command::EnsureReady).await
     }
 
+    /// Has it run: answered when that is written. From then on it comes about, whoever dies.
+    pub async fn begin(&self) -> Result<(), HubError> {
+        self.ask(Command::Begin).await
+    }
+
     /// Answered with the receipt for what was kept.
     pub async fn pause(&self, reason: PauseReason) -> Result<Receipt, HubError> {
         let kept = self.ask(|reply| Command::Rest(Rest::Paused(reason), reply));
@@ -125,13 +130,22 @@ impl Handle {
 
     /// A snapshot of the running sandbox, which goes on.
     pub async fn snapshot(&self) -> Result<SnapshotId, HubError> {
-        self.ask(|reply| Command::Snapshot(None, reply)).await
+        self.take(Some(Wish::default())).await
     }
 
     /// The same, with what is to be said of it.
     pub async fn snapshot_called(&self, message: &str) -> Result<SnapshotId, HubError> {
         let message = Some(message.to_owned());
-        self.ask(|reply| Command::Snapshot(message, reply)).await
+        self.take(Some(Wish { message })).await
+    }
+
+    /// The same, for a fork to begin from: nobody asked for it to be kept beyond that.
+    pub(crate) async fn fork_point(&self) -> Result<SnapshotId, HubError> {
+        self.take(None).await
+    }
+
+    async fn take(&self, wish: Option<Wish>) -> Result<SnapshotId, HubError> {
+        self.ask(|reply| Command::Snapshot(wish, reply)).await
     }
 
     /// For good. Answered when that is written; its sandbox is ended and its disk sealed after.

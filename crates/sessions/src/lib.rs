@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod collect;
 mod direct;
 mod expire;
 mod handle;

@@ -146,7 +146,7 @@ impl Sessions {
     ) -> Result<Option<SnapshotId>, HubError> {
         if lifecycle.whereabouts().is_some() {
             let handle = self.open(session).await?;
-            return handle.snapshot().await.map(Some);
+            return handle.fork_point().await.map(Some);
         }
         let is_being_sealed =
             matches!(&lifecycle.state, State::Stopped(stopped) if !stopped.ending.is_empty());
@@ -160,8 +160,8 @@ impl Sessions {
         Ok(sealed.state.lifecycle()?.snapshot().cloned())
     }
 
-    /// Ends it, and forgets its record with all that was said. Its disk is sealed first, and kept
-    /// for as long as disks without a record are.
+    /// Ends it, and forgets its record with all that was said. Its disk is sealed first; then what
+    /// nobody asked to be kept, and no other session goes on from, is given back.
     pub async fn delete(&self, session: Id<Session>) -> Result<(), HubError> {
         let handle = self.open(session).await?;
         handle.stop(StopReason::Manual).await?;
@@ -176,8 +176,9 @@ impl Sessions {
             .await?;
         handle.let_go().await;
         let mut tx = shared.store.begin().await?;
-        tx.fenced(fence).await?.delete().await?;
+        tx.fenced(fence).await?.delete(now).await?;
         tx.commit().await?;
+        self.collect_soon();
         Ok(())
     }
 }

@@ -32,6 +32,8 @@ pub struct Settings {
     pub idle_in_chats: Duration,
     /// Memory is held for a session that is paused for so long; then its disk alone is.
     pub paused: Duration,
+    /// Snapshots that nobody asked for, kept of each session: the last ones.
+    pub snapshots: u32,
     /// A hub that nobody needs goes after so long; whoever comes then makes another.
     pub linger: Duration,
     /// Between two looks at what a sandbox was refused.
@@ -72,6 +74,7 @@ impl Settings {
             idle: Duration::from_mins(15),
             idle_in_chats: Duration::from_mins(30),
             paused: Duration::from_hours(3),
+            snapshots: 5,
             linger: Duration::from_mins(1),
             look_out: Duration::from_secs(1),
             takes_up: true,

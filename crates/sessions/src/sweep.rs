@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::SignedDuration;
 use model::session::{Generation, Place};
+use model::{SignedDuration, SnapshotId};
 use provider::{Alive, Provider, ProviderError, Sandbox, SandboxId, SandboxState};
 use store::Fence;
 
@@ -34,6 +34,13 @@ impl Sessions {
         let tidying = Box::pin(every(shared.settings.sweep, || self.tidy()));
         // Reading a disk takes its time, and nobody waits for it.
         let given_up = tokio::sync::Mutex::default();
+        let collecting = Box::pin(every(shared.settings.sweep, || async {
+            if shared.settings.tends
+                && let Err(error) = self.collect().await
+            {
+                tracing::warn!(%error, "snapshots that nobody needs cannot be looked for");
+            }
+        }));
         let measuring = Box::pin(every(shared.settings.sweep, || async {
             if let Err(error) = self.measure(&mut *given_up.lock().await).await {
                 tracing::warn!(%error, "snapshots cannot be looked for");
@@ -45,6 +52,7 @@ impl Sessions {
             () = adopting => {}
             () = tidying => {}
             () = measuring => {}
+            () = collecting => {}
         }
     }
 
@@ -64,7 +72,7 @@ impl Sessions {
     }
 
     /// One call of a provider, in the time that a call may take.
-    async fn within<T>(
+    pub(crate) async fn within<T>(
         &self,
         call: impl Future<Output = Result<T, ProviderError>>,
     ) -> Result<T, ProviderError> {
@@ -77,16 +85,31 @@ impl Sessions {
 
     /// Gives up the memory of sessions that rest for long: their disks stay.
     pub async fn store_held(&self) -> Result<(), HubError> {
+        for provider in self.shared().providers.values() {
+            self.store_held_by(&**provider).await?;
+        }
+        Ok(())
+    }
+
+    async fn store_held_by(&self, provider: &dyn Provider) -> Result<(), HubError> {
         const AT_ONCE: u32 = 100;
         let shared = self.shared();
-        let held_for = SignedDuration::try_from(shared.settings.paused);
-        let before = held_for
+        let settings = &shared.settings;
+        // Before its provider does by itself, so that nobody is told of a memory that is not there.
+        let until = provider.holds_memory_for();
+        let until = until.map(|time| time.saturating_sub(settings.sweep * 2));
+        let held_for = until.map_or(settings.paused, |until| until.min(settings.paused));
+        let before = SignedDuration::try_from(held_for)
             .ok()
             .and_then(|time| shared.clock.now().checked_sub(time).ok());
         let Some(before) = before else {
             return Ok(());
         };
-        for session in shared.store.held_sessions(before, AT_ONCE).await? {
+        let held = shared
+            .store
+            .held_sessions(provider.name(), before, AT_ONCE)
+            .await?;
+        for session in held {
             let stored = match self.open(session).await {
                 Ok(handle) => handle.store().await,
                 Err(error) => Err(error),
@@ -191,10 +214,14 @@ impl Sessions {
             return Ok(());
         };
         for sandbox in sandboxes {
-            // What was sealed before is only a disk.
-            let is_sealed = matches!(sandbox.state, SandboxState::Stopped { .. });
-            if !is_sealed && !self.is_claimed(&sandbox).await? {
-                self.seal(provider, &sandbox).await;
+            if self.is_claimed(&sandbox).await? {
+                continue;
+            }
+            match &sandbox.state {
+                SandboxState::Stopped { snapshot } => {
+                    self.forget_sealed(provider, &sandbox, snapshot).await?;
+                }
+                _ => self.seal(provider, &sandbox).await,
             }
         }
         Ok(())
@@ -217,6 +244,23 @@ impl Sessions {
         let generation = Generation(sandbox.generation);
         // One of a generation that is not written yet is on its way.
         Ok(claimed.contains(&generation) || generation > lifecycle.generation)
+    }
+
+    /// A sandbox that is only a disk any more, and that disk a snapshot which we have a record of:
+    /// what is left of the sandbox is in nobody's way but its provider's.
+    async fn forget_sealed(
+        &self,
+        provider: &dyn Provider,
+        sandbox: &Sandbox,
+        snapshot: &SnapshotId,
+    ) -> Result<(), HubError> {
+        let store = &self.shared().store;
+        if store.find_snapshot(&snapshot.to_string()).await?.is_some()
+            && let Err(error) = self.within(provider.remove(sandbox.id)).await
+        {
+            tracing::warn!(sandbox = %sandbox.id, %error, "what is left of it cannot be removed");
+        }
+        Ok(())
     }
 
     async fn seal(&self, provider: &dyn Provider, sandbox: &Sandbox) {

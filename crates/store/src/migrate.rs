@@ -31,6 +31,7 @@ const ALL: &[Migration] = migrations! {
     6 "0006_turns",
     7 "0007_egress",
     8 "0008_surface",
+    9 "0009_collected",
 };
 
 /// The schema that this program writes.

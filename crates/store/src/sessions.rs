@@ -6,6 +6,7 @@ use sqlx::FromRow;
 use crate::columns::{count, id, maybe_id, maybe_millis, maybe_time, millis, number, time, words};
 use crate::connection::{Connection, changed, on};
 use crate::limits::{self, within};
+use crate::snapshots::Needed;
 use crate::tx::Reader;
 use crate::{Error, Fence, Fenced, Result, StateColumns, Store, Tx};
 
@@ -117,6 +118,9 @@ impl Tx {
         within("the specification", &new.spec, limits::DOCUMENT)?;
         new.state.check()?;
         let state = &new.state;
+        if let Some(snapshot) = &state.snapshot_id {
+            self.begin_from(snapshot).await?;
+        }
         // What a fork has before it ever ran is its parent's.
         let origin = new.parent.and(state.snapshot_id.as_ref());
         changed!(
@@ -151,6 +155,22 @@ impl Tx {
             session: new.id,
             term: 0,
         })
+    }
+
+    /// One that nobody here has a record of is its provider's to answer for.
+    async fn begin_from(&mut self, snapshot: &str) -> Result<()> {
+        const SQL: &str = "SELECT count(*) FROM snapshots WHERE id = $1";
+        if self.claim_snapshot(snapshot).await? {
+            return Ok(());
+        }
+        let known: i64 = on!(&mut self.connection(), c => sqlx::query_scalar(SQL)
+            .bind(snapshot)
+            .fetch_one(c)
+            .await)?;
+        match known {
+            0 => Ok(()),
+            _ => Err(Error::NotFound("snapshot")),
+        }
     }
 
     pub async fn find_session(&mut self, session: Id<Session>) -> Result<Option<Record>> {
@@ -228,12 +248,25 @@ impl Fenced<'_> {
         self.one(written)
     }
 
-    /// With its log, transcript, prompts, sandboxes, lease and jobs. Snapshots stay.
-    pub async fn delete(mut self) -> Result<()> {
+    /// With its log, transcript, prompts, sandboxes, lease and jobs. Of its snapshots those stay that
+    /// somebody asked for or another session goes on from; the others are given up.
+    pub async fn delete(mut self, at: Timestamp) -> Result<()> {
+        const OWN: &str = "SELECT id FROM snapshots
+            WHERE session_id = $1 AND wanted = 0 AND removed_at IS NULL ORDER BY id";
         const SQL: &str = "DELETE FROM sessions WHERE id = $1 AND term = $2";
         let (id, term) = (self.id(), number(self.fence.term));
+        let own: Vec<String> = on!(&mut self.connection(), c => sqlx::query_scalar(OWN)
+            .bind(&id)
+            .fetch_all(c)
+            .await)?;
         let deleted = changed!(&mut self.connection(), SQL, [id, term])?;
-        self.one(deleted)
+        self.one(deleted)?;
+        for snapshot in own {
+            self.tx
+                .give_up_snapshot(&snapshot, Needed::ByAny, at)
+                .await?;
+        }
+        Ok(())
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Snapshot {
     pub kept: Kept,
     /// Of a sandbox that died.
     pub recovered: bool,
+    /// Somebody asked for it: it is kept until somebody gives it up.
+    pub wanted: bool,
     pub message: Option<String>,
     pub sizes: Option<Sizes>,
     pub took_ms: Option<u64>,
@@ -87,21 +89,47 @@ impl Tx {
         }
     }
 
-    /// A session that is not stopped goes on from it: its own, or a fork.
-    pub async fn snapshot_is_needed(&mut self, snapshot: &str) -> Result<bool> {
-        const SQL: &str = "SELECT count(*) FROM sessions
-            WHERE snapshot_id = $1 AND status <> 'stopped'";
-        let needed: i64 = on!(&mut self.connection(), c => sqlx::query_scalar(SQL)
-            .bind(snapshot)
-            .fetch_one(c)
-            .await)?;
-        Ok(needed > 0)
-    }
-
-    /// It is gone from its provider; its receipt stays.
-    pub async fn snapshot_was_removed(&mut self, snapshot: &str, at: Timestamp) -> Result<()> {
+    /// From here on nobody begins from it; its provider may give it up. False, and nothing is
+    /// changed, while a session goes on from it: its own, a fork, or one that was made from it.
+    pub async fn give_up_snapshot(
+        &mut self,
+        snapshot: &str,
+        unless: Needed,
+        at: Timestamp,
+    ) -> Result<bool> {
+        const NEEDED: &str = "SELECT count(*) FROM sessions
+            WHERE (snapshot_id = $1 AND ($2 = 1 OR status <> 'stopped'))
+               OR (status <> 'stopped' AND spec LIKE '%\"' || $1 || '\"%')";
         const SQL: &str =
             "UPDATE snapshots SET removed_at = coalesce(removed_at, $2) WHERE id = $1";
+        if !self.claim_snapshot(snapshot).await? {
+            return Err(Error::NotFound("snapshot"));
+        }
+        let needed: i64 = on!(&mut self.connection(), c => sqlx::query_scalar(NEEDED)
+            .bind(snapshot)
+            .bind(i64::from(unless == Needed::ByAny))
+            .fetch_one(c)
+            .await)?;
+        if needed > 0 {
+            return Ok(false);
+        }
+        changed!(&mut self.connection(), SQL, [snapshot, millis(at)])?;
+        Ok(true)
+    }
+
+    /// Holds it against everybody who would give it up, or begin from it, until this is committed.
+    /// False when it was given up, or nobody knows it.
+    pub(crate) async fn claim_snapshot(&mut self, snapshot: &str) -> Result<bool> {
+        const SQL: &str =
+            "UPDATE snapshots SET removed_at = NULL WHERE id = $1 AND removed_at IS NULL";
+        Ok(changed!(&mut self.connection(), SQL, [snapshot])? > 0)
+    }
+
+    /// Its provider has given it up; its receipt stays.
+    pub async fn snapshot_is_gone(&mut self, snapshot: &str, at: Timestamp) -> Result<()> {
+        const SQL: &str = "UPDATE snapshots
+            SET gone_at = coalesce(gone_at, $2), removed_at = coalesce(removed_at, $2)
+            WHERE id = $1";
         match changed!(&mut self.connection(), SQL, [snapshot, millis(at)])? {
             0 => Err(Error::NotFound("snapshot")),
             _ => Ok(()),
@@ -109,11 +137,20 @@ impl Tx {
     }
 }
 
+/// Who keeps a snapshot from being given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needed {
+    /// Whoever may still run from it.
+    ByRunnable,
+    /// A session that is stopped too: it can be forked.
+    ByAny,
+}
+
 async fn insert(tx: &mut Tx, snapshot: &Snapshot, session: Option<Id<Session>>) -> Result<()> {
     const SQL: &str = "INSERT INTO snapshots
         (id, organisation_id, session_id, generation, provider, kind, kept, recovered, message,
-         digest, bytes, files, took_ms, frozen_ms, created_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+         digest, bytes, files, took_ms, frozen_ms, created_at, wanted)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
         ON CONFLICT (id) DO NOTHING";
     within("a snapshot's id", &snapshot.id, limits::NAME)?;
     within("the provider's name", &snapshot.provider, limits::NAME)?;
@@ -139,7 +176,8 @@ async fn insert(tx: &mut Tx, snapshot: &Snapshot, session: Option<Id<Session>>) 
             sizes.map(|sizes| number(sizes.files)),
             snapshot.took_ms.map(number),
             snapshot.frozen_ms.map(number),
-            millis(snapshot.created_at)
+            millis(snapshot.created_at),
+            i64::from(snapshot.wanted)
         ]
     )?;
     Ok(())
@@ -149,7 +187,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT id, organisation_id, session_id, generation, provider, kind, kept, recovered,
-                message, digest, bytes, files, took_ms, frozen_ms, created_at, removed_at
+                message, digest, bytes, files, took_ms, frozen_ms, created_at, removed_at, wanted
              FROM snapshots ",
             $rest
         )
@@ -181,6 +219,48 @@ impl Store {
         let mut reader = Reader::acquire(&self.database).await?;
         let found = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
             .bind(millis(since))
+            .bind(limits::page(limit))
+            .fetch_all(c)
+            .await)?;
+        Ok(found)
+    }
+
+    /// Disks that nobody asked for and that at least `keep` newer ones of their session follow, the
+    /// oldest first. Some may still be needed.
+    pub async fn superseded_snapshots(&self, keep: u32, limit: u32) -> Result<Vec<String>> {
+        const SQL: &str = "SELECT old.id FROM snapshots AS old
+            WHERE old.removed_at IS NULL AND old.wanted = 0 AND old.kind IN ('disk', 'memory')
+              AND old.session_id IS NOT NULL
+              AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.snapshot_id = old.id)
+              AND (SELECT count(*) FROM snapshots AS newer
+                   WHERE newer.session_id = old.session_id AND newer.removed_at IS NULL
+                     AND newer.wanted = 0 AND newer.kind IN ('disk', 'memory')
+                     AND (newer.created_at > old.created_at
+                          OR (newer.created_at = old.created_at AND newer.id > old.id))) >= $1
+            ORDER BY old.created_at LIMIT $2";
+        let mut reader = Reader::acquire(&self.database).await?;
+        let found = on!(&mut reader.connection(), c => sqlx::query_scalar(SQL)
+            .bind(i64::from(keep))
+            .bind(limits::page(limit))
+            .fetch_all(c)
+            .await)?;
+        Ok(found)
+    }
+
+    /// Those that nobody begins from any more and that are still at their provider: their id and
+    /// their provider. Give the last one to go on after it.
+    pub async fn given_up_snapshots(
+        &self,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<(String, String)>> {
+        const SQL: &str = "SELECT id, provider FROM snapshots
+            WHERE removed_at IS NOT NULL AND gone_at IS NULL AND id > $1
+              AND kind IN ('disk', 'memory', 'base')
+            ORDER BY id LIMIT $2";
+        let mut reader = Reader::acquire(&self.database).await?;
+        let found = on!(&mut reader.connection(), c => sqlx::query_as(SQL)
+            .bind(after)
             .bind(limits::page(limit))
             .fetch_all(c)
             .await)?;
@@ -263,6 +343,7 @@ struct Row {
     frozen_ms: Option<i64>,
     created_at: i64,
     removed_at: Option<i64>,
+    wanted: i64,
 }
 
 impl Row {
@@ -284,6 +365,7 @@ impl Row {
             kind: Kind::read(&self.kind)?,
             kept: Kept::read(&self.kept)?,
             recovered: self.recovered != 0,
+            wanted: self.wanted != 0,
             message: self.message,
             sizes,
             took_ms: maybe_count(self.took_ms)?,

@@ -54,6 +54,8 @@ pub(crate) struct SessionsSection {
     pub(crate) idle_in_chats: Span,
     /// Memory of a paused session is given up for its disk after so long.
     pub(crate) paused: Span,
+    /// Snapshots that nobody asked for, kept of each session: the last ones.
+    pub(crate) snapshots: u32,
     /// What sessions reach that say nothing of it: `proxy`, `none` or `open`.
     pub(crate) egress: EgressPolicy,
     /// On the list of every session under `proxy`, beyond `egress.allow`.
@@ -88,6 +90,7 @@ impl SessionsSection {
             idle: Span(usual.idle),
             idle_in_chats: Span(usual.idle_in_chats),
             paused: Span(usual.paused),
+            snapshots: usual.snapshots,
             egress: EgressPolicy::Proxy,
             egress_allow: Vec::new(),
             egress_of: BTreeMap::new(),
@@ -133,6 +136,9 @@ impl Server {
             if span.0.is_zero() {
                 return Err(bad(key, "0s would pause every session at once"));
             }
+        }
+        if sessions.snapshots == 0 {
+            return Err(bad("sessions.snapshots", "a session needs its last one"));
         }
         for rule in &sessions.egress_allow {
             if let Err(error) = rule.parse::<egress::policy::Rule>() {

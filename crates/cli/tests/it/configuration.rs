@@ -111,6 +111,7 @@ fn the_settings_are_shown_with_where_they_are_from() {
     sessions.idle_in_chats     30m                      default
     sessions.paused            3h                       default
     sessions.provider          local                    default
+    sessions.snapshots         5                        default
     telemetry.endpoint         -                        default
     [exit 0]
     ");

@@ -192,14 +192,8 @@ impl Engine {
         };
         {
             let _layers = self.home.share_layers()?;
-            if let Some(missing) = record
-                .layers
-                .iter()
-                .find(|layer| !crate::layer::exists(&self.home, layer))
-            {
-                return Err(ProviderError::not_found(format!(
-                    "layer {missing} of the snapshot"
-                )));
+            for layer in &record.layers {
+                crate::layer::check(&self.home, layer)?;
             }
             for layer in &record.layers {
                 crate::layer::settle(&self.home, layer).doing(format!("settling layer {layer}"))?;

@@ -1,6 +1,7 @@
 //! The local engine, for real: it needs root, and says so when it has not.
 
 mod contract;
+mod damage;
 mod dial;
 mod egress;
 mod engine;

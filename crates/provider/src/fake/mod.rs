@@ -20,7 +20,7 @@ mod tree;
 mod way_out;
 mod workplace;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -52,6 +52,7 @@ struct Inner {
     name: String,
     capabilities: Capabilities,
     lifetime: Option<Duration>,
+    holds_memory_for: Option<Duration>,
     clock: Arc<dyn Clock>,
     keep: Arc<dyn Keep>,
     faults: Faults,
@@ -122,6 +123,7 @@ impl Fake {
             name: "fake".to_owned(),
             lifetime: None,
             max_lifetime: None,
+            holds_memory_for: None,
             lacks: Vec::new(),
             clock: Arc::new(SystemClock),
             keep: Arc::new(Nothing),
@@ -173,6 +175,12 @@ impl Fake {
         Ok(())
     }
 
+    /// What it keeps, of everybody.
+    pub async fn snapshots(&self) -> BTreeSet<SnapshotId> {
+        let state = self.inner.state().await;
+        state.snapshots.keys().cloned().collect()
+    }
+
     /// Everything it was asked, in order.
     pub fn calls(&self) -> Vec<Call> {
         self.inner.faults.calls()
@@ -201,6 +209,7 @@ pub struct Builder {
     name: String,
     lifetime: Option<Duration>,
     max_lifetime: Option<Duration>,
+    holds_memory_for: Option<Duration>,
     lacks: Vec<Capability>,
     clock: Arc<dyn Clock>,
     keep: Arc<dyn Keep>,
@@ -234,6 +243,13 @@ impl Builder {
     #[must_use]
     pub fn max_lifetime(mut self, most: Duration) -> Self {
         self.max_lifetime = Some(most);
+        self
+    }
+
+    /// It says that it gives up the memory of a paused sandbox then; it never does.
+    #[must_use]
+    pub fn holding_memory_for(mut self, time: Duration) -> Self {
+        self.holds_memory_for = Some(time);
         self
     }
 
@@ -280,6 +296,7 @@ impl Builder {
             name: self.name,
             capabilities,
             lifetime: self.lifetime,
+            holds_memory_for: self.holds_memory_for,
             clock: self.clock,
             keep: self.keep,
             faults: Faults::default(),

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use async_trait::async_trait;
 use model::{SnapshotId, Timestamp};
 use tokio::io::DuplexStream;
@@ -20,6 +22,10 @@ impl Provider for Fake {
 
     fn capabilities(&self) -> &Capabilities {
         &self.inner.capabilities
+    }
+
+    fn holds_memory_for(&self) -> Option<Duration> {
+        self.inner.holds_memory_for
     }
 
     async fn ensure(&self, spec: &SandboxSpec) -> Result<Ensured, ProviderError> {

@@ -4,12 +4,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use model::Timestamp;
 use serde_json::json;
-use store::snapshots::{Before, Snapshot};
+use store::snapshots::{Before, Needed, Snapshot};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::v1;
 
-use crate::app::{App, read_snapshot};
+use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Json, Named, Params};
 use crate::paging::{Paging, cut};
@@ -92,21 +92,23 @@ async fn remove(
     let snapshot = find(&app, &caller, &id).await?;
     // Marked first: from then on nobody begins from it.
     let mut tx = app.store().begin().await?;
-    if tx.snapshot_is_needed(&snapshot.id).await? {
+    let given_up = tx
+        .give_up_snapshot(&snapshot.id, Needed::ByRunnable, app.now())
+        .await?;
+    if !given_up {
         tx.rollback().await?;
         return Err(Problem::conflict(
             "snapshot-in-use",
             "a session goes on from it: stop that one first",
         ));
     }
-    tx.snapshot_was_removed(&snapshot.id, app.now()).await?;
     let body = json!({ "snapshot": snapshot.id });
     tx.record(&app.line(&caller, "snapshot.remove", snapshot.session, &body))
         .await?;
     tx.commit().await?;
-    let provider = app.provider(&snapshot.provider)?;
-    provider
-        .delete_snapshot(&read_snapshot(&snapshot.id)?)
+    // What its provider does not give up now it is asked for again.
+    app.sessions()
+        .give_up(&snapshot.provider, &snapshot.id)
         .await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use store::{NewEvent, Write};
 
 use super::commits::Then;
-use super::{Command, End, Hub, Outcome, Reply, answer};
+use super::{Command, End, Hub, Outcome, Reply, Wish, answer};
 use crate::registry::later;
 use crate::{HubError, Watch};
 
@@ -22,6 +22,11 @@ impl Hub {
                     Ok(()) | Err(Refused::Leaving) => self.waiting.for_ready(reply),
                     Err(refused) => answer(reply, Err(refused.into())),
                 }
+            }
+            Command::Begin(reply) => {
+                let begin = self.begin().await?;
+                let begun = self.happen(begin).await?;
+                answer(reply, begun.map_err(HubError::from));
             }
             Command::Rest(to, reply) => {
                 let until = later(now, settings.rest);
@@ -54,7 +59,7 @@ impl Hub {
                 let stopped = self.happen(Event::Stop { reason, at: now }).await?;
                 answer(reply, stopped.map_err(HubError::from));
             }
-            Command::Snapshot(message, reply) => self.take_snapshot(message, reply),
+            Command::Snapshot(wish, reply) => self.take_snapshot(wish, reply),
             Command::Store(reply) => {
                 let until = later(now, settings.rest);
                 let stored = self.happen(Event::Store { until }).await?;
@@ -114,7 +119,7 @@ impl Hub {
         self.submit(write, Then::wanted(reply)).await
     }
 
-    fn take_snapshot(&mut self, message: Option<String>, reply: Reply<SnapshotId>) {
+    fn take_snapshot(&mut self, wish: Option<Wish>, reply: Reply<SnapshotId>) {
         let refused = match &self.lifecycle.state {
             State::Running(running) if running.leaving.is_some() => Some(Refused::Leaving),
             State::Migrating(_) => Some(Refused::Migrating),
@@ -129,7 +134,7 @@ impl Hub {
         let hand = self.hand.anew();
         let until = later(self.shared.clock.now(), self.shared.settings.rest);
         self.work.spawn(async move {
-            let taken = hand.snapshot(place, message, until).await;
+            let taken = hand.snapshot(place, wish, until).await;
             Outcome::Snapshot {
                 place,
                 taken,

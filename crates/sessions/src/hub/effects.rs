@@ -43,8 +43,15 @@ pub(super) struct Note {
     pub(super) generation: Generation,
     /// Of a sandbox that died.
     pub(super) is_recovered: bool,
-    /// What whoever wanted it says of it.
-    pub(super) message: Option<String>,
+    /// Of whoever asked for it.
+    pub(super) wish: Option<Wish>,
+}
+
+/// Somebody wants a snapshot, to be kept until it is given up.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wish {
+    /// What is to be said of it.
+    pub(crate) message: Option<String>,
 }
 
 impl Notes {
@@ -53,16 +60,16 @@ impl Notes {
             receipt: receipt.clone(),
             generation,
             is_recovered,
-            message: None,
+            wish: None,
         });
     }
 
-    fn add_wanted(&self, receipt: &Receipt, generation: Generation, message: Option<String>) {
+    fn add_wanted(&self, receipt: &Receipt, generation: Generation, wish: Option<Wish>) {
         self.lock().push(Note {
             receipt: receipt.clone(),
             generation,
             is_recovered: false,
-            message,
+            wish,
         });
     }
 
@@ -381,14 +388,14 @@ impl Hand {
     pub(super) async fn snapshot(
         &self,
         place: Place,
-        message: Option<String>,
+        wish: Option<Wish>,
         until: Timestamp,
     ) -> Result<SnapshotId, Fault> {
         let taken = self.trying("snapshot", until, || {
             self.provider.snapshot(place.sandbox, None)
         });
         let receipt = taken.await.map_err(|error| fault_of(&error, &Way::Wake))?;
-        self.notes.add_wanted(&receipt, place.generation, message);
+        self.notes.add_wanted(&receipt, place.generation, wish);
         receipt.snapshot.ok_or_else(|| Fault {
             code: FaultCode::Provider,
             message: "the provider named no snapshot".to_owned(),
@@ -497,6 +504,7 @@ impl Hand {
                 }
                 ProviderError::Unavailable { .. } => pauses.next().copied(),
                 ProviderError::NotFound { .. }
+                | ProviderError::Damaged { .. }
                 | ProviderError::Unsupported(_)
                 | ProviderError::Refused { .. } => None,
             };
@@ -539,6 +547,7 @@ fn done_before(snapshot: Option<SnapshotId>) -> Receipt {
 fn word(error: &ProviderError) -> &'static str {
     match error {
         ProviderError::NotFound { .. } => "not_found",
+        ProviderError::Damaged { .. } => "damaged",
         ProviderError::Unsupported(_) => "unsupported",
         ProviderError::Refused { .. } => "refused",
         ProviderError::Throttled { .. } => "throttled",
@@ -565,7 +574,9 @@ fn fault_of(error: &ProviderError, way: &Way) -> Fault {
         }
     );
     let code = match error {
-        ProviderError::NotFound { .. } if is_of_the_session => FaultCode::OriginGone,
+        ProviderError::NotFound { .. } | ProviderError::Damaged { .. } if is_of_the_session => {
+            FaultCode::OriginGone
+        }
         _ => FaultCode::Provider,
     };
     Fault {

@@ -13,6 +13,7 @@
 mod asks;
 mod commands;
 mod commits;
+mod cooling;
 mod costs;
 mod dressing;
 mod effects;
@@ -26,6 +27,7 @@ mod moves;
 mod parts;
 mod phases;
 mod prompts;
+mod receipts;
 mod sieve;
 mod talk;
 mod traces;
@@ -53,8 +55,10 @@ use wire::link::{Failed, FromHub};
 
 use self::asks::Asks;
 use self::commits::{Commits, Settled, Then};
+use self::cooling::Cooling;
 use self::costs::Costs;
 use self::dressing::Dressing;
+pub(crate) use self::effects::Wish;
 use self::effects::{Hand, Notes};
 use self::expiry::Expiry;
 use self::idle::Idle;
@@ -81,12 +85,13 @@ const ON_THE_WAY: usize = 256;
 #[derive(Debug)]
 pub(crate) enum Command {
     EnsureReady(Reply<Place>),
+    Begin(Reply<()>),
     Rest(Rest, Reply<Option<Receipt>>),
     Clear(Reply<()>),
     Recover(Origin, Reply<Place>),
     Migrate(Reply<Place>),
-    /// With what is said of it.
-    Snapshot(Option<String>, Reply<SnapshotId>),
+    /// Of whoever wants it kept.
+    Snapshot(Option<Wish>, Reply<SnapshotId>),
     Stop(StopReason, Reply<()>),
     /// With the line of who asked.
     Prompt(NewPrompt, Option<Box<store::audit::Line>>, Reply<Prompt>),
@@ -189,6 +194,7 @@ pub(crate) struct Hub {
     stop_turns_at: Option<Timestamp>,
     /// Somebody asked for an answer: it is to run again once it rests.
     is_wanted: bool,
+    cooling: Cooling,
     /// A frame was refused after what it means was taken for done.
     is_torn: bool,
     /// Where the last prompt came from.
@@ -311,6 +317,7 @@ impl Hub {
             turns,
             stop_turns_at: None,
             is_wanted: false,
+            cooling: Cooling::default(),
             is_torn: false,
             last_channel: loaded.last_channel,
             messages: messages.map(|one| (one.id.clone(), one)).collect(),
@@ -364,6 +371,7 @@ impl Hub {
             self.queue.next_look(),
         );
         let stop_turns = self.stop_turns_at;
+        let cool = self.cooling.until(now).filter(|_| self.is_wanted);
         let linger = self.shared.settings.linger;
         // Nobody says that they do not look any more.
         let look_again = self.is_still().then(|| later(now, linger));
@@ -387,6 +395,7 @@ impl Hub {
             }
             () = until(leaving) => self.leave().await?,
             () = until(stop_turns) => self.stop_turns().await?,
+            () = until(cool) => self.tell_waiting().await?,
             () = until(look) => {
                 let steps = self.queue.go_on(self.shared.clock.now());
                 self.take_steps(steps).await?;
@@ -448,6 +457,7 @@ impl Hub {
     /// It rests, nothing is being done, and nobody looks.
     fn is_unneeded(&self) -> bool {
         self.is_still()
+            && !self.is_wanted
             && self.work.is_empty()
             && self.waiting.is_empty()
             && self.commits.len() == 0

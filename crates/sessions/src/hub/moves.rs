@@ -6,18 +6,16 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use jobs::Job;
+use model::Timestamp;
 use model::session::{
     Boot, Effect, Event, Generation, Held, Lifecycle, PauseReason, Place, Refused, Rest, State,
 };
-use model::{Id, Timestamp};
 use provider::Capability;
 use serde_json::json;
-use store::snapshots::{Kept, Kind, Sizes, Snapshot as Receipt};
 use store::{NewEvent, Write, sandboxes};
 use tracing::Instrument as _;
 
 use super::commits::Then;
-use super::effects::{Note, Notes};
 use super::expiry::leave_at;
 use super::{Booting, End, Hub, Outcome, answer, label};
 use crate::registry::later;
@@ -294,6 +292,9 @@ impl Hub {
         // Nobody wanted it to rest, and somebody waits for an answer.
         let died = matches!(&self.lifecycle.state, State::Paused(paused) if paused.reason == PauseReason::Recovered);
         self.is_wanted |= died && self.queue.has_waiting();
+        if died && !matches!(before.state, State::Paused(_)) {
+            self.count_loss(now).await?;
+        }
         let is_open = match &self.lifecycle.state {
             State::Running(running) => running.leaving.is_none(),
             State::Stopped(_) => {
@@ -311,6 +312,20 @@ impl Hub {
         }
         steps.extend(self.queue.open(is_open, now));
         self.take_steps(steps).await
+    }
+
+    /// One too many in a row is not replaced at once, and everybody is told.
+    async fn count_loss(&mut self, now: Timestamp) -> Result<(), End> {
+        let Some(pause) = self.cooling.lost(now) else {
+            return Ok(());
+        };
+        let message = format!(
+            "its sandbox was lost several times in a row: what waits is begun in {} min, or at once when the session is resumed",
+            pause.as_secs() / 60
+        );
+        let body = json!({ "type": "error", "code": "cooling", "message": message });
+        let write = Write::new(self.fence, now).event(NewEvent::from_json(body.to_string())?);
+        self.submit(write, Then::default()).await
     }
 
     /// Whether the session goes on from the sandbox that it had: then its journal may still tell
@@ -435,69 +450,6 @@ impl Hub {
         left.map_or(patience, |left| patience.min(left))
     }
 
-    /// Receipts for what was kept. Before the move that follows from it.
-    async fn write_down(&mut self, notes: &Notes) -> Result<(), End> {
-        let now = self.shared.clock.now();
-        let (notes, failed) = (notes.take(), notes.take_failed());
-        if notes.is_empty() && failed.is_empty() {
-            return Ok(());
-        }
-        let mut write = Write::new(self.fence, now);
-        for failed in failed {
-            let body = json!({ "type": "error", "code": failed.code, "message": failed.message });
-            write = write.event(NewEvent::from_json(body.to_string())?);
-        }
-        for note in notes {
-            write = write.snapshot(self.receipt(&note, now));
-        }
-        self.submit(write, Then::default()).await
-    }
-
-    fn receipt(&self, note: &Note, now: Timestamp) -> Receipt {
-        let provider = &self.provider_name;
-        let millis = |time: f64| Duration::try_from_secs_f64(time / 1000.0).unwrap_or_default();
-        let millis = |time| u64::try_from(millis(time).as_millis()).unwrap_or(u64::MAX);
-        let (id, kind) = if let Some(snapshot) = &note.receipt.snapshot {
-            (snapshot.to_string(), Kind::Disk)
-        } else {
-            // Nothing was copied: a name of its own, for the receipt alone.
-            let name = Id::<model::Snapshot>::new(&model::SystemClock);
-            (format!("{provider}:pause:{name}"), Kind::Pause)
-        };
-        let (digest, bytes, files) = (
-            note.receipt.digest.clone(),
-            note.receipt.bytes,
-            note.receipt.files,
-        );
-        Receipt {
-            id,
-            // Whoever deletes the session leaves its snapshots to be found.
-            organisation: Some(self.organisation),
-            session: Some(self.fence.session),
-            generation: Some(note.generation.0),
-            provider: provider.to_owned(),
-            kind,
-            kept: match note.receipt.kept {
-                provider::Kept::Disk => Kept::Disk,
-                provider::Kept::Memory => Kept::Memory,
-            },
-            recovered: note.is_recovered,
-            message: note.message.clone(),
-            sizes: digest
-                .zip(bytes)
-                .zip(files)
-                .map(|((digest, bytes), files)| Sizes {
-                    digest,
-                    bytes,
-                    files,
-                }),
-            took_ms: Some(millis(note.receipt.took_ms)),
-            frozen_ms: Some(millis(note.receipt.frozen_ms)),
-            created_at: now,
-            removed_at: None,
-        }
-    }
-
     /// The wish to run, from what the session was asked to be: it is read anew each time.
     pub(super) async fn begin(&mut self) -> Result<Event, End> {
         self.phases.begin(self.shared.clock.now());
@@ -525,7 +477,9 @@ impl Hub {
             let newest = store.session_snapshots(self.fence.session, None, 1).await?;
             self.waiting.tell_rested(&self.lifecycle, newest.first());
         }
-        if (self.waiting.wants_ready() || self.is_wanted) && may_begin(&self.lifecycle) {
+        let is_cool = self.cooling.until(self.shared.clock.now()).is_none();
+        let is_wanted = self.waiting.wants_ready() || (self.is_wanted && is_cool);
+        if is_wanted && may_begin(&self.lifecycle) {
             self.is_wanted = false;
             let begin = self.begin().await?;
             let _ = self.happen(begin).await?;

@@ -146,6 +146,9 @@ impl Hub {
     async fn wake(&mut self) -> Result<(), End> {
         match &self.lifecycle.state {
             State::Running(running) => self.is_wanted = running.leaving.is_some(),
+            State::Paused(_) if self.cooling.until(self.shared.clock.now()).is_some() => {
+                self.is_wanted = true;
+            }
             State::Starting(_) | State::Paused(_) | State::Suspended(_) => {
                 let begin = self.begin().await?;
                 // Refused where it may not be woken so.

@@ -315,6 +315,7 @@ impl Command {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::EnsureReady(_) => "hub ensure_ready",
+            Self::Begin(_) => "hub begin",
             Self::Rest(..) => "hub rest",
             Self::Clear(_) => "hub clear",
             Self::Recover(..) => "hub recover",

@@ -182,6 +182,24 @@ async fn what_cannot_be_restored_is_not_given_up_without_consent() {
 }
 
 #[tokio::test]
+async fn a_disk_that_is_damaged_is_told_and_nothing_is_put_in_its_place() {
+    let world = World::with(Fake::builder().without(Capability::Pause).build()).await;
+    let session = world.session().await;
+    session.ensure_ready().await.unwrap();
+    session.pause(PauseReason::Manual).await.unwrap();
+    let snapshot = session.seen().borrow().snapshot.clone().unwrap();
+    let damaged = ProviderError::damaged(format!("snapshot {snapshot}"), "a layer of it is gone");
+    world.fake.fail_next("ensure", damaged);
+    let made = world.sandboxes().await.len();
+    session.ensure_ready().await.unwrap_err();
+    assert_eq!(session.seen().borrow().status, ClientStatus::Degraded);
+    assert_eq!(world.sandboxes().await.len(), made);
+    let told = world.told(session.session(), "status").await;
+    let message = told.last().unwrap()["message"].as_str().unwrap();
+    assert!(message.contains("a layer of it is gone"), "{message}");
+}
+
+#[tokio::test]
 async fn a_migration_ends_on_a_new_sandbox_with_the_same_disk() {
     let world = World::new().await;
     let session = world.session().await;

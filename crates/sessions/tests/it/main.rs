@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
 
+mod collect;
 mod dressing;
 mod faults;
 mod hostile;

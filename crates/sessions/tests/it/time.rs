@@ -6,6 +6,7 @@ use model::session::ClientStatus;
 use provider::Provider as _;
 use provider::fake::Fake;
 
+use crate::prompts::prompt;
 use crate::world::{World, within};
 
 /// Its last tenth is enough to move in, on a machine that has other things to do.
@@ -46,6 +47,34 @@ async fn a_sandbox_that_died_while_nobody_owned_the_session_is_found_by_who_take
     .await;
     let after = taken.ensure_ready().await.unwrap();
     assert_eq!(after.generation, before.generation.next());
+}
+
+#[tokio::test]
+async fn a_session_that_loses_its_sandboxes_in_a_row_cools_until_somebody_resumes_it() {
+    let world = World::new().await;
+    let session = world.session().await;
+    session.prompt(prompt("first", "wait 60000")).await.unwrap();
+    for number in 0..3 {
+        let place = session.ensure_ready().await.unwrap();
+        let next = format!("next-{number}");
+        session.prompt(prompt(&next, "wait 60000")).await.unwrap();
+        world.fake.terminate(place.sandbox).await.unwrap();
+        within("its end is seen", || async {
+            world.sessions.observe().await;
+            session.seen().borrow().place != Some(place)
+        })
+        .await;
+    }
+    within("it is said", || async {
+        let told = world.told(session.session(), "error").await;
+        told.iter().any(|error| error["code"] == "cooling")
+    })
+    .await;
+    // What waits does not wake it, and neither does what is asked now.
+    session.prompt(prompt("last", "say on")).await.unwrap();
+    assert_eq!(session.seen().borrow().status, ClientStatus::Paused);
+    session.ensure_ready().await.unwrap();
+    assert_eq!(session.seen().borrow().status, ClientStatus::Running);
 }
 
 #[tokio::test]

@@ -97,9 +97,14 @@ impl Store {
     }
 
     /// Sessions that rest since before then, and whose sandboxes still stand.
-    pub async fn held_sessions(&self, before: Timestamp, limit: u32) -> Result<Vec<Id<Session>>> {
+    pub async fn held_sessions(
+        &self,
+        provider: &str,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Id<Session>>> {
         const SQL: &str = "SELECT id FROM sessions
-            WHERE status IN ('paused', 'suspended') AND paused_at <= $1
+            WHERE status IN ('paused', 'suspended') AND paused_at <= $1 AND provider = $3
               AND EXISTS (SELECT 1 FROM sandboxes
                           WHERE sandboxes.session_id = sessions.id AND sandboxes.ended_at IS NULL)
             ORDER BY paused_at, id LIMIT $2";
@@ -107,6 +112,7 @@ impl Store {
         let ids: Vec<String> = on!(&mut reader.connection(), c => sqlx::query_scalar(SQL)
             .bind(millis(before))
             .bind(limits::page(limit))
+            .bind(provider)
             .fetch_all(c)
             .await)?;
         ids.iter().map(|text| id(text)).collect()

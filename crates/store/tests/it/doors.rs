@@ -124,7 +124,12 @@ async fn usage_is_summed_by_session_prompt_and_organisation(world: World) {
     let none = store.prompt_usage(session, "p3").await.unwrap();
     assert_eq!(none, Sum::default());
     let mut tx = store.begin().await.unwrap();
-    tx.fenced(fence).await.unwrap().delete().await.unwrap();
+    tx.fenced(fence)
+        .await
+        .unwrap()
+        .delete(world.now())
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
     assert_eq!(since(world.now()).await, 3);
 }

@@ -197,7 +197,12 @@ async fn jobs_go_with_their_session(world: World) {
         world.store.append(write).await.unwrap();
     }
     let mut tx = world.store.begin().await.unwrap();
-    tx.fenced(gone).await.unwrap().delete().await.unwrap();
+    tx.fenced(gone)
+        .await
+        .unwrap()
+        .delete(world.now())
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
     assert_eq!(rows(&world).await, ["kept 1 queued 0"]);
     let write = world.write(kept).cancel_jobs();

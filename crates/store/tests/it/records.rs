@@ -228,6 +228,7 @@ fn snapshot(world: &World) -> Snapshot {
         kind: Kind::Disk,
         kept: Kept::Disk,
         recovered: false,
+        wanted: false,
         message: Some("before lunch".to_owned()),
         sizes: None,
         took_ms: Some(12),
@@ -260,7 +261,7 @@ async fn a_snapshot_gets_its_sizes_later(world: World) {
         .unwrap();
     assert_eq!(found, std::slice::from_ref(&expected));
     let mut tx = world.store.begin().await.unwrap();
-    tx.snapshot_was_removed(&expected.id, world.now())
+    tx.snapshot_is_gone(&expected.id, world.now())
         .await
         .unwrap();
     tx.commit().await.unwrap();
@@ -338,7 +339,12 @@ async fn deleting_a_session_leaves_its_snapshots(world: World) {
     let write = world.write(fence).snapshot(snapshot(&world));
     world.store.append(write).await.unwrap();
     let mut tx = world.store.begin().await.unwrap();
-    tx.fenced(fence).await.unwrap().delete().await.unwrap();
+    tx.fenced(fence)
+        .await
+        .unwrap()
+        .delete(world.now())
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
     assert_eq!(world.store.find_session(fence.session).await.unwrap(), None);
     assert_eq!(world.store.find_lease(fence.session).await.unwrap(), None);

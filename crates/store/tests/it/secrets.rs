@@ -163,7 +163,12 @@ async fn a_secret_goes_with_its_session(world: World) {
     let scope = Scope::Session(fence.session);
     let secret = put(&world, &new(&world, scope, "KEY", "one")).await;
     let mut tx = world.store.begin().await.unwrap();
-    tx.fenced(fence).await.unwrap().delete().await.unwrap();
+    tx.fenced(fence)
+        .await
+        .unwrap()
+        .delete(world.now())
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
     let found = world.store.find_secret(world.organisation, secret).await;
     assert_eq!(found.unwrap(), None);

@@ -166,6 +166,7 @@ async fn snapshots_of_an_organisation_are_listed_page_by_page(world: World) {
         kind: Kind::Disk,
         kept: Kept::Disk,
         recovered: false,
+        wanted: false,
         message: Some(format!("number {place}")),
         sizes: None,
         took_ms: None,

@@ -345,6 +345,7 @@ fn settings(config: &Config, roles: Roles) -> Settings {
         idle: sessions.idle.0,
         idle_in_chats: sessions.idle_in_chats.0,
         paused: sessions.paused.0,
+        snapshots: sessions.snapshots,
         takes_up: roles.gateway,
         tends: roles.worker,
         ..Settings::usual()

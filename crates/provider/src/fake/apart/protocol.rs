@@ -121,6 +121,7 @@ pub(super) enum FileMessage {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Failure {
     NotFound(String),
+    Damaged { what: String, how: String },
     Unsupported(Capability),
     Refused(String),
     Throttled(Option<Duration>),
@@ -131,6 +132,7 @@ impl From<ProviderError> for Failure {
     fn from(error: ProviderError) -> Self {
         match error {
             ProviderError::NotFound { what } => Self::NotFound(what),
+            ProviderError::Damaged { what, how } => Self::Damaged { what, how },
             ProviderError::Unsupported(capability) => Self::Unsupported(capability),
             ProviderError::Refused { reason } => Self::Refused(reason),
             ProviderError::Throttled { retry_after } => Self::Throttled(retry_after),
@@ -146,6 +148,7 @@ impl From<Failure> for ProviderError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::NotFound(what) => Self::NotFound { what },
+            Failure::Damaged { what, how } => Self::Damaged { what, how },
             Failure::Unsupported(capability) => Self::Unsupported(capability),
             Failure::Refused(reason) => Self::Refused { reason },
             Failure::Throttled(retry_after) => Self::Throttled { retry_after },

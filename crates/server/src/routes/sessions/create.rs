@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use model::{Id, Session};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sessions::{Machine, New, Planned, Spec};
@@ -117,21 +116,11 @@ impl Work {
             let line = prompts::line(app, caller, record.id, &prompt);
             hub.prompt_by(prompt, line).await?;
         } else if self.is_wanted && record.state.generation == 0 {
-            wake(app, record.id).await?;
+            // It is not waited for: clients are told as it goes.
+            app.sessions().open(record.id).await?.begin().await?;
         }
         Ok(())
     }
-}
-
-/// It is not waited for: clients are told as it goes.
-async fn wake(app: &App, id: Id<Session>) -> Answer<()> {
-    let hub = app.sessions().open(id).await?;
-    app.tasks().spawn(async move {
-        if let Err(error) = hub.ensure_ready().await {
-            tracing::info!(session = %hub.session(), %error, "a session was to start and did not");
-        }
-    });
-    Ok(())
 }
 
 /// What a new session asks first has an id of its own, so that it runs once.
