@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -40,6 +40,8 @@ pub(crate) fn shoot(child: &Child, signal: Signal) -> Result<()> {
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
+    /// Where it is asked.
+    pub(crate) socket: Utf8PathBuf,
 }
 
 impl Running {
@@ -53,7 +55,8 @@ impl Running {
         let mut child = command.spawn().context("a server does not start")?;
         for _ in 0..6000 {
             if UnixStream::connect(socket).await.is_ok() {
-                return Ok(Self { child });
+                let socket = socket.to_owned();
+                return Ok(Self { child, socket });
             }
             if let Some(status) = child.try_wait()? {
                 let said = fs_err::read_to_string(socket.with_extension("log"))?;

@@ -6,13 +6,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
-    Create,
+    Create {
+        /// How long its sandboxes shall live, where their provider ends them.
+        lifetime_ms: Option<u64>,
+    },
     Fork(Id<Session>),
     Do(Id<Session>, Deed),
     Prompt {
         session: Id<Session>,
         id: String,
         content: String,
+        mode: Mode,
     },
     /// Answered by what is told after that number, without end.
     Watch {
@@ -21,6 +25,17 @@ pub(crate) enum Request {
     },
     /// Looks for what nobody acts on, now.
     Sweep,
+    /// What it owns now.
+    Owned,
+}
+
+/// What a prompt does while another runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Mode {
+    Followup,
+    Steer,
+    Collect,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +55,8 @@ pub(crate) enum Deed {
 pub(crate) enum Answer {
     Done,
     Session(Id<Session>),
+    /// With the term of each.
+    Owned(Vec<(Id<Session>, u64)>),
     /// The session may not do that now.
     Refused(String),
     Failed(String),

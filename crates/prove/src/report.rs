@@ -18,6 +18,8 @@ pub struct Report {
     /// Numbered frames that clients were told, and all of them compared with the log.
     pub frames: u64,
     pub deltas: u64,
+    /// Sessions that servers said were theirs, with the term of each.
+    pub claims: u64,
     /// Files that were acknowledged, and found again.
     pub files: u64,
     /// What was promised and not kept.
@@ -88,6 +90,11 @@ impl fmt::Display for Report {
             f,
             "  {:>6}  files that were acknowledged, with the disk",
             self.files
+        )?;
+        writeln!(
+            f,
+            "  {:>6}  claims of servers to own a session, with those of others",
+            self.claims
         )?;
         writeln!(
             f,

@@ -41,7 +41,7 @@ pub async fn restart(
     let running = Running::start(ground.server(&first), &first.socket).await?;
     let mut made = Vec::new();
     for _ in 0..sessions {
-        match ask(&first.socket, &Request::Create).await {
+        match ask(&first.socket, &Request::Create { lifetime_ms: None }).await {
             Some(Answer::Session(id)) => made.push(id),
             other => anyhow::bail!("a session cannot be made: {other:?}"),
         }

@@ -22,7 +22,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 
 use crate::Pace;
-use crate::protocol::{Answer, Deed, Frame, Request};
+use crate::protocol::{self, Answer, Deed, Frame, Request};
 
 /// What a server is started with.
 #[derive(Debug)]
@@ -154,7 +154,9 @@ impl Served {
 
     async fn answer(&self, request: Request) -> Result<Answer, HubError> {
         match request {
-            Request::Create => {
+            Request::Create { lifetime_ms } => {
+                let mut spec = self.spec.clone();
+                spec.machine.lifetime = lifetime_ms.or(spec.machine.lifetime);
                 let new = New {
                     organisation: self.organisation,
                     created_by: None,
@@ -162,7 +164,7 @@ impl Served {
                     r#type: Type::Coding,
                     channel: Channel::Api,
                     provider: self.provider.clone(),
-                    spec: self.spec.clone(),
+                    spec,
                 };
                 self.sessions.create(new).await.map(Answer::Session)
             }
@@ -187,13 +189,18 @@ impl Served {
                 session,
                 id,
                 content,
+                mode,
             } => {
                 let handle = self.sessions.open(session).await?;
                 let body = serde_json::to_string(&Ask::new(content)).unwrap_or_default();
                 let prompt = NewPrompt {
                     id,
                     channel: wire::link::DEFAULT_CHANNEL.to_owned(),
-                    mode: Mode::Followup,
+                    mode: match mode {
+                        protocol::Mode::Followup => Mode::Followup,
+                        protocol::Mode::Steer => Mode::Steer,
+                        protocol::Mode::Collect => Mode::Collect,
+                    },
                     body,
                 };
                 handle.prompt(prompt).await?;
@@ -205,8 +212,10 @@ impl Served {
                 self.sessions.tend().await;
                 self.sessions.observe().await;
                 self.sessions.seal_orphans().await;
+                self.sessions.collect().await?;
                 Ok(Answer::Done)
             }
+            Request::Owned => Ok(Answer::Owned(self.sessions.owned())),
             Request::Watch { .. } => Ok(Answer::Done),
         }
     }

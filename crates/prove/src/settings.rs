@@ -25,6 +25,8 @@ impl Pace {
                 retries: [5, 20, 50].map(millis).into(),
                 turn: millis(150),
                 drain: millis(300),
+                extension: millis(3000),
+                snapshots: 2,
                 ..Settings::usual()
             },
             Self::Machine => Settings {

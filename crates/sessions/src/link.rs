@@ -34,6 +34,8 @@ const GREETING: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_mins(1);
 /// How long a connection that was closed may take to end.
 const RETIREMENT: Duration = Duration::from_secs(2);
+/// A link that held for so long broke by accident.
+const HELD: Duration = Duration::from_secs(1);
 /// Frames of the hub that wait for a connection.
 pub(crate) const OUTBOX: usize = 64;
 /// What is joined into one write.
@@ -118,9 +120,14 @@ pub(crate) async fn dial(
     while !words.is_closed() {
         match timeout(call, upgrade(&*provider, sandbox, &*clock)).await {
             Ok(Ok(connection)) => {
-                waits = pauses.iter().copied();
                 number += 1;
+                let since = Instant::now();
                 converse(connection, term, number, &words).await;
+                // One that held is made again at once.
+                if since.elapsed() >= HELD {
+                    waits = pauses.iter().copied();
+                    continue;
+                }
             }
             Ok(Err(why)) => tracing::debug!(%sandbox, %why, "the workplace cannot be reached"),
             Err(_) => tracing::debug!(%sandbox, "the workplace does not answer in time"),

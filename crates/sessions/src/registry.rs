@@ -26,6 +26,8 @@ pub struct Makings {
     pub settings: Settings,
 }
 
+type Gate = Arc<tokio::sync::Mutex<()>>;
+
 /// Every live session of this process.
 #[derive(Debug, Clone)]
 pub struct Sessions(Arc<Shared>);
@@ -39,8 +41,8 @@ pub(crate) struct Shared {
     pub(crate) outside: Arc<dyn Outside>,
     pub(crate) settings: Settings,
     hubs: Mutex<HashMap<Id<Session>, Handle>>,
-    /// Held while a session is opened, so that two who open it get the same hub.
-    opening: tokio::sync::Mutex<()>,
+    /// Each is held while its session is opened, so that two who open it get the same hub.
+    gates: Mutex<HashMap<Id<Session>, Gate>>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
 }
@@ -60,7 +62,7 @@ impl Sessions {
             outside: makings.outside,
             settings: makings.settings,
             hubs: Mutex::default(),
-            opening: tokio::sync::Mutex::default(),
+            gates: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
@@ -78,7 +80,12 @@ impl Sessions {
         if !self.0.settings.takes_up {
             return Err(HubError::NotHere);
         }
-        let _one_at_a_time = self.0.opening.lock().await;
+        let opening = self.0.opening(session);
+        let _one_at_a_time = opening.gate.lock().await;
+        self.take_over(session).await
+    }
+
+    async fn take_over(&self, session: Id<Session>) -> Result<Handle, HubError> {
         if let Some(handle) = self.0.find(session) {
             return Ok(handle);
         }
@@ -169,6 +176,16 @@ impl Sessions {
         self.0.lock().len()
     }
 
+    /// What is ours as far as our leases say, each with the term by which it is.
+    pub fn owned(&self) -> Vec<(Id<Session>, u64)> {
+        let now = self.0.clock.now();
+        let handles = self.0.handles().into_iter();
+        handles
+            .filter(|handle| !handle.is_gone() && handle.lease.holds(now))
+            .map(|handle| (handle.session, handle.term))
+            .collect()
+    }
+
     /// Lets go of every session; their sandboxes run on.
     pub async fn shut_down(&self) {
         self.0.stop.cancel();
@@ -183,6 +200,15 @@ impl Shared {
             .get(&session)
             .filter(|handle| !handle.is_gone())
             .cloned()
+    }
+
+    fn opening(&self, session: Id<Session>) -> Opening<'_> {
+        let mut gates = self.gates.lock().expect("no holder of this lock panics");
+        Opening {
+            shared: self,
+            session,
+            gate: Arc::clone(gates.entry(session).or_default()),
+        }
     }
 
     pub(crate) fn handles(&self) -> Vec<Handle> {
@@ -202,6 +228,27 @@ impl Shared {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Id<Session>, Handle>> {
         self.hubs.lock().expect("no holder of this lock panics")
+    }
+}
+
+/// Somebody who opens a session. The last who does takes the gate along.
+struct Opening<'a> {
+    shared: &'a Shared,
+    session: Id<Session>,
+    gate: Gate,
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        let mut gates = self
+            .shared
+            .gates
+            .lock()
+            .expect("no holder of this lock panics");
+        // Ours, and the one that is kept.
+        if Arc::strong_count(&self.gate) == 2 {
+            gates.remove(&self.session);
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+mod owners;
 mod settle;
 
 use std::collections::BTreeMap;
@@ -17,8 +18,9 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::book::Book;
 use crate::ground::Work;
 use crate::processes::{Running, ask, open, read};
-use crate::protocol::{Answer, Deed, Frame, Request};
-use crate::{Ground, Report, Round, Server, Victim};
+use crate::protocol::{Answer, Deed, Frame, Mode, Request};
+use crate::storm::owners::Owners;
+use crate::{Ground, Pace, Report, Round, Server, Victim};
 
 /// How many sessions there are at a time, about.
 const SESSIONS: usize = 3;
@@ -45,6 +47,7 @@ pub struct Storm {
     started: u64,
     sessions: BTreeMap<Id<Session>, Watched>,
     prompts: BTreeMap<String, Asked>,
+    owners: Owners,
     watchers: JoinSet<()>,
     report: Report,
 }
@@ -69,6 +72,7 @@ impl Watched {
 struct Asked {
     session: Id<Session>,
     content: String,
+    mode: Mode,
     /// Somebody was told that it is taken.
     is_taken: bool,
     end: Option<Status>,
@@ -120,6 +124,7 @@ impl Storm {
             started: 0,
             sessions: BTreeMap::new(),
             prompts: BTreeMap::new(),
+            owners: Owners::default(),
             watchers: JoinSet::new(),
             report: Report {
                 seed,
@@ -300,11 +305,16 @@ impl Storm {
     }
 
     async fn create(&mut self) -> Result<()> {
-        let patience = self.ground.pace().patience();
+        let pace = self.ground.pace();
+        let patience = pace.patience();
+        // Some have sandboxes that live for seconds, and are asked for longer all the time.
+        let is_short = pace == Pace::Memory && self.random.u8(..3) == 0;
+        let lifetime_ms = is_short.then(|| self.random.u64(2000..6000));
         let creating = async {
             loop {
                 let socket = self.address.borrow().clone();
-                if let Some(Answer::Session(id)) = ask(&socket, &Request::Create).await {
+                let request = Request::Create { lifetime_ms };
+                if let Some(Answer::Session(id)) = ask(&socket, &request).await {
                     return id;
                 }
                 sleep(Duration::from_millis(5)).await;
@@ -377,9 +387,15 @@ impl Storm {
             });
         }
         let content = self.ground.script(&id, &work);
+        let mode = match (self.ground.pace(), self.random.u8(..6)) {
+            (Pace::Memory, 0) => Mode::Steer,
+            (Pace::Memory, 1) => Mode::Collect,
+            _ => Mode::Followup,
+        };
         let asked = Asked {
             session,
             content: content.clone(),
+            mode,
             is_taken: false,
             end: None,
         };
@@ -389,8 +405,14 @@ impl Storm {
             session,
             id,
             content,
+            mode,
         };
-        ("prompt".to_owned(), request)
+        let words = match mode {
+            Mode::Followup => "prompt",
+            Mode::Steer => "prompt that steers",
+            Mode::Collect => "prompt to be collected",
+        };
+        (words.to_owned(), request)
     }
 
     /// Whoever counts may have seen another storm: names end with it.

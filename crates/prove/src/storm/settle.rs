@@ -24,13 +24,18 @@ impl Storm {
         had_faults: bool,
     ) -> Result<Vec<String>> {
         self.ground.mend().await?;
+        let mut broken = Vec::new();
         if let Some(stalled) = stalled {
             // Another has its sessions as soon as its leases are over.
             let other = format!("another-{}", self.started);
             self.start_beside(&stalled, &other).await?;
             sleep(self.ground.pace().settings().lease).await;
             stalled.go_on()?;
-            sleep(Duration::from_millis(100)).await;
+            // Both live now, and each thinks of some sessions that they are its own.
+            for _ in 0..5 {
+                sleep(Duration::from_millis(20)).await;
+                broken.extend(self.compare_owners(&stalled.socket).await);
+            }
             stalled.kill().await?;
         } else if had_faults || self.server.is_none() {
             self.replace_server(OWNER, None).await?;
@@ -42,7 +47,9 @@ impl Storm {
                 self.what_moves().await?
             )]);
         }
-        let broken = self.look().await?;
+        let here = self.address.borrow().clone();
+        broken.extend(self.compare_owners(&here).await);
+        broken.extend(self.look().await?);
         // One under another name would keep its leases from the next.
         if self.server.is_some() && self.random.u8(..8) == 0 {
             self.replace_server(OWNER, None).await?;
@@ -127,6 +134,7 @@ impl Storm {
             session: asked.session,
             id: id.to_owned(),
             content: asked.content.clone(),
+            mode: asked.mode,
         };
         let socket = self.address.borrow().clone();
         match ask(&socket, &request).await {

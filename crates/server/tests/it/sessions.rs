@@ -60,6 +60,9 @@ async fn a_pause_is_answered_with_its_receipt_and_a_fork_goes_on_from_it() {
     assert!(paused["receipt"]["kept"].is_string(), "{paused}");
     let again = world.post(&ada, &format!("{path}/pause"), json!({})).await;
     assert_eq!(again["receipt"], paused["receipt"]);
+    let shown = world.get(&ada, &path).await;
+    assert_eq!(shown["snapshot_id"], paused["receipt"]["snapshot"]);
+    assert!(shown["paused_at"].is_string(), "{shown}");
     world.post(&ada, &format!("{path}/resume"), json!({})).await;
     let fork = world
         .post(&ada, &format!("{path}/fork"), json!({ "title": "other" }))

@@ -15,6 +15,7 @@ mod terminals;
 mod watch;
 
 use store::sessions::Record;
+use store::snapshots::Kind;
 use utoipa_axum::router::OpenApiRouter;
 use wire::v1;
 
@@ -55,6 +56,12 @@ async fn now(app: &App, caller: &Caller, id: &str) -> Answer<v1::Session> {
     let usage = app.store().usage_of(&[record.id]).await?;
     let usage = usage.get(&record.id).copied().unwrap_or_default();
     session.usage = Some(shown::session_usage(&usage));
+    // One that stands still has no disk of its own to name: its receipt is what there is.
+    if session.kept.as_deref() == Some("memory") {
+        let newest = app.store().session_snapshots(record.id, None, 1).await?;
+        let newest = newest.into_iter().find(|it| it.kind == Kind::Pause);
+        session.snapshot_id = newest.map(|it| it.id).or(session.snapshot_id);
+    }
     Ok(session)
 }
 

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use camino::Utf8Path;
 use model::session::Place;
+use model::{Clock as _, SignedDuration, SystemClock};
 use provider::fake::Fake;
 use serde_json::json;
 use sessions::{Handle, Spec, Told};
+use store::{NewEvent, Write};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::task::JoinSet;
 
@@ -62,6 +64,7 @@ pub(super) async fn run(directory: &Utf8Path, sizes: &Sizes) -> Result<Vec<Figur
     while let Some(heard) = hearing.join_next().await {
         times.extend(heard.map_err(anyhow::Error::from)?);
     }
+    let alone = alone(&world, sizes).await?;
     world.close().await?;
     let times = sorted(times);
     let detail = format!(
@@ -73,13 +76,63 @@ pub(super) async fn run(directory: &Utf8Path, sizes: &Sizes) -> Result<Vec<Figur
         percentile(&times, 50),
         percentile(&times, 100),
     );
-    Ok(vec![Figure {
-        name: "event_committed_and_told",
-        value: percentile(&times, 99),
-        unit: "ms p99",
-        goal: Some(2.0),
-        detail,
-    }])
+    Ok(vec![
+        Figure {
+            name: "event_committed_and_told",
+            value: percentile(&times, 99),
+            unit: "ms p99",
+            goal: Some(2.0),
+            detail,
+        },
+        Figure {
+            name: "event_committed_alone",
+            value: percentile(&alone, 99),
+            unit: "ms p99",
+            goal: None,
+            detail: format!(
+                "as many, handed to the store by itself: no runner, no hub; p50 {:.2}, worst {:.2} ms",
+                percentile(&alone, 50),
+                percentile(&alone, 100),
+            ),
+        },
+    ])
+}
+
+/// As many events in as much time, of which nobody is told: what the disk and the machine's clock
+/// take of it in this run.
+async fn alone(world: &World, sizes: &Sizes) -> Result<Vec<f64>, CommandError> {
+    let each = Duration::from_secs_f64(number(sizes.sessions) / number(sizes.rate));
+    let count = sizes.rate * sizes.seconds / sizes.sessions;
+    let mut writing = JoinSet::new();
+    for place in 0..sizes.sessions {
+        let session = world.create(Spec::default()).await?;
+        let store = world.store.clone();
+        let offset = each.mul_f64(number(place) / number(sizes.sessions));
+        writing.spawn(async move {
+            let now = SystemClock.now();
+            let until = now.checked_add(SignedDuration::from_hours(1))?;
+            let fence = store.take_over(session, "alone", now, until).await?;
+            tokio::time::sleep(offset).await;
+            let mut ticks = tokio::time::interval(each);
+            let mut times = Vec::new();
+            for number in 0..count {
+                ticks.tick().await;
+                let begun = Instant::now();
+                let event = json!({ "type": "agent_status", "status": "thinking",
+                    "channel": "web:default", "detail": number.to_string() });
+                let event = NewEvent::from_json(event.to_string())?;
+                let write = Write::new(fence, SystemClock.now()).event(event);
+                store.submit(write).await?.await?;
+                times.push(begun.elapsed().as_secs_f64() * 1000.0);
+            }
+            anyhow::Ok(times)
+        });
+    }
+    let mut times = Vec::new();
+    while let Some(written) = writing.join_next().await {
+        times.extend(written.map_err(anyhow::Error::from)??);
+    }
+    Ok(sorted(times))
 }
 
 fn said_at(body: &str) -> Option<f64> {
