@@ -20,6 +20,7 @@ pub mod agent_process;
 pub mod boot;
 pub mod command;
 pub mod devtools;
+pub mod display;
 pub mod doors;
 pub mod env_files;
 pub mod files;

@@ -22,6 +22,7 @@ use wire::workplace::{
 use crate::boot::{Programs, Reload, Site};
 use crate::command::{exec_as, run};
 use crate::devtools::{self, Others, Token, Tools};
+use crate::display::Display;
 use crate::doors;
 use crate::files::Files;
 use crate::gateway::{Access, Gateway, Limits, Notice, Origins, Route, Socket};
@@ -129,6 +130,7 @@ pub async fn serve(hands: Hands, order: Order) -> Result<(), ServeError> {
         tasks.spawn_local(doors::lead(port, door));
     }
 
+    let display = Display::new(Rc::clone(&hands), &place);
     let site = Site {
         files: Files::below(Rc::clone(&hands), place.home.clone(), &place.user),
         git: tools.git.clone(),
@@ -147,6 +149,7 @@ pub async fn serve(hands: Hands, order: Order) -> Result<(), ServeError> {
         services: tools.services.clone(),
         tunnels: tunnels.clone(),
         files: tools.files.clone(),
+        display,
         link: link.clone(),
     };
     let ending = link.clone();

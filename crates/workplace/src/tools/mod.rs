@@ -4,6 +4,7 @@
 //! session goes to the hub over the link, and its answer comes back across a disconnection; asked
 //! twice with one id it is done once, which the link sees to.
 
+mod browser_screenshot;
 mod create_pull_request;
 mod mcp;
 mod request_env_variables;
@@ -26,6 +27,7 @@ use wire::link::{Boot, Kind};
 
 pub use self::mcp::{Call, Description, PATH, serve};
 use crate::agent_process::State;
+use crate::display::Display;
 use crate::files::Files;
 use crate::link::{Handle, Who};
 use crate::services::Services;
@@ -38,6 +40,7 @@ pub struct Bench {
     pub tunnels: Tunnels,
     /// Of the workspace.
     pub files: Files,
+    pub display: Display,
     /// Without it, what concerns the session cannot be asked.
     pub link: Option<Handle>,
 }
@@ -115,6 +118,7 @@ fn all() -> Vec<Box<dyn Tool>> {
         Box::new(save_snapshot::SaveSnapshotTool),
         Box::new(verify::VerifyTool),
         Box::new(send_image::SendImage),
+        Box::new(browser_screenshot::BrowserScreenshot),
         Box::new(create_pull_request::CreatePullRequestTool),
         Box::new(request_env_variables::RequestEnvVariablesTool),
         Box::new(save_service_commands::SaveServiceCommandsTool),

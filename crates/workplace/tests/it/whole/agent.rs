@@ -1,6 +1,7 @@
 //! What hub and agent have to do with each other, with the real agent.
 
 use std::cell::RefCell;
+use std::os::unix::fs::PermissionsExt;
 use std::rc::Rc;
 
 use base64::Engine as _;
@@ -318,6 +319,36 @@ fn a_picture_that_a_tool_looked_at_is_shown() {
         assert_eq!(image.media_type, "image/png");
         assert_eq!(image.source, Source::Data(PIXEL.to_owned()));
         assert!(prompt.is_some());
+    });
+}
+
+#[test]
+fn what_is_on_the_desktop_is_shown_and_kept() {
+    with_agent(async |mut whole| {
+        let boot = whole.boot();
+        whole.start(boot);
+        whole.is_ready().await;
+        // There is no screen here: what reads one is stood in for, and nothing else.
+        let grabs = format!("#!/bin/sh\necho {PIXEL} | base64 -d\n");
+        let program = "/usr/local/bin/ffmpeg";
+        let _ = fs::remove_file(program);
+        fs::write(program, grabs).unwrap();
+        fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
+        let shot = concat!(
+            r#"!!{"tool": "nacre_browser_screenshot", "input": {"filename": "shots/now.png"}}"#,
+            "\n",
+            r#"!!{"text": "seen"}"#
+        );
+        let end = whole.ask(shot).await;
+        assert!(is_complete(&end), "{end:?}");
+        let heard = whole.hub.heard();
+        let shown = heard.iter().find_map(|frame| match &frame.body {
+            FromRunner::Image { image, .. } => Some(image),
+            _ => None,
+        });
+        assert_eq!(shown.unwrap().source, Source::Data(PIXEL.to_owned()));
+        let kept = fs::read("/home/user/workspace/shots/now.png").unwrap();
+        assert_eq!(STANDARD.encode(kept), PIXEL);
     });
 }
 
