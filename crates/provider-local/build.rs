@@ -20,11 +20,14 @@ fn main() {
         "crates/keeper",
         "crates/runner",
         "crates/agent",
+        "crates/carrier",
         "crates/workplace",
         "crates/wire",
         "crates/model",
         "crates/relay",
         "Cargo.lock",
+        // Its profile.
+        "Cargo.toml",
     ] {
         println!("cargo:rerun-if-changed={}", workspace.join(path).display());
     }

@@ -3,7 +3,7 @@
 /// A start takes a good part of the program, and waiting for work takes hardly any of it: the rest
 /// is let go, and the kernel brings back from its cache what is used again.
 #[expect(unsafe_code, reason = "memory is advised on by address")]
-pub(crate) fn let_go() {
+pub fn let_go() {
     let Ok(maps) = std::fs::File::open("/proc/self/maps").and_then(std::io::read_to_string) else {
         return;
     };

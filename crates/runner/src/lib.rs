@@ -12,7 +12,7 @@
 //! is sound only while no other thread can hold a lock. Whatever the sandbox's disk says is hostile.
 
 mod clone;
-mod code;
+pub mod code;
 mod command;
 mod exec;
 mod failure;

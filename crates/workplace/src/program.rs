@@ -15,11 +15,14 @@ const FOR_EVER: Duration = Duration::from_hours(24 * 365);
 /// How it is called.
 pub const NAME: &str = "nacre-workplace";
 
-/// The whole program.
-pub fn main() -> ExitCode {
+/// By then a start is over.
+const STARTED: Duration = Duration::from_secs(1);
+
+/// The whole program. `settled` is called once it has started and waits for work.
+pub fn main(settled: fn()) -> ExitCode {
     // Executed by descriptor, it would be called by a number.
     let _ = rustix::thread::set_name(c"nacre-workplace");
-    match run() {
+    match run(settled) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "{NAME}: {error}");
@@ -28,7 +31,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<(), ServeError> {
+fn run(settled: fn()) -> Result<(), ServeError> {
     let unreachable = |error| ServeError::Order(HandsError::Unreachable(error));
     let runner = std::io::stdin().as_fd().try_clone_to_owned();
     let (hands, order) = Hands::take(runner.map_err(unreachable)?).map_err(ServeError::Order)?;
@@ -40,5 +43,11 @@ fn run() -> Result<(), ServeError> {
     // The thread that waits for the disk is had now: where somebody has taken every process there
     // is, asking for one would be our end.
     runtime.spawn_blocking(|| ());
-    LocalSet::new().block_on(&runtime, serve(hands, order))
+    LocalSet::new().block_on(&runtime, async {
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(STARTED).await;
+            settled();
+        });
+        serve(hands, order).await
+    })
 }
