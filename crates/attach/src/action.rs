@@ -1,5 +1,7 @@
 //! Something that the agent wants done outside, as a person decides on it.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 use wire::v1::{Action, ActionRisk, ActionStatus};
 
@@ -26,10 +28,10 @@ pub(crate) fn text(action: &Action) -> String {
     let mut text = format!("The agent asks for {} ({risk})", name(action));
     let params = action.params.as_object();
     for (name, value) in params.into_iter().flatten() {
-        text.push_str(&match value {
-            Value::String(value) => format!("\n{name}: {value}"),
-            value => format!("\n{name}: {value}"),
-        });
+        let _ = match value {
+            Value::String(value) => write!(text, "\n{name}: {value}"),
+            value => write!(text, "\n{name}: {value}"),
+        };
     }
     text
 }

@@ -15,22 +15,22 @@ fn action(id: &str, params: &Value) -> Value {
         "created_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-01T00:05:00Z"})
 }
 
-fn decided(id: &str, approve: bool, why: Option<&str>) -> Option<Deed> {
-    Some(Deed::Action {
+fn decided(id: &str, approve: bool, why: Option<&str>) -> Deed {
+    Deed::Action {
         id: id.to_owned(),
         approve,
         why: why.map(str::to_owned),
-    })
+    }
 }
 
-fn given(values: &[(&str, &str)], persist: &[&str]) -> Option<Deed> {
+fn given(values: &[(&str, &str)], persist: &[&str]) -> Deed {
     let values = values.iter();
     let values = values.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    Some(Deed::Env(EnvValues {
+    Deed::Env(EnvValues {
         id: Some("e".to_owned()),
         values: values.collect::<BTreeMap<_, _>>(),
         persist: persist.iter().map(|name| (*name).to_owned()).collect(),
-    }))
+    })
 }
 
 fn request() -> Value {
@@ -46,7 +46,10 @@ fn an_action_is_approved_in_place() {
     let params = json!({"title": "a pearl is\u{1b}[2J lost", "labels": ["bug"]});
     seat.log(action("a", &params));
     insta::assert_snapshot!(seat.shown());
-    assert_eq!(seat.press(KeyCode::Char('y')), decided("a", true, None));
+    assert_eq!(
+        seat.press(KeyCode::Char('y')),
+        Some(decided("a", true, None))
+    );
     assert_eq!(seat.press(KeyCode::Char('y')), None);
     seat.log(json!({"type": "action_approval_result", "id": "a", "status": "completed"}));
     let shown = seat.shown();
@@ -61,7 +64,7 @@ fn an_action_is_refused_with_a_reason() {
     assert_eq!(seat.press(KeyCode::Enter), None);
     seat.write("not yet, 1 thing");
     insta::assert_snapshot!(seat.shown());
-    let refused = decided("a", false, Some("not yet, 1 thing"));
+    let refused = Some(decided("a", false, Some("not yet, 1 thing")));
     assert_eq!(seat.press(KeyCode::Enter), refused);
 }
 
@@ -74,7 +77,7 @@ fn an_enter_that_was_meant_for_a_prompt_approves_nothing() {
     assert_eq!(seat.press(KeyCode::Enter), None);
     assert!(seat.shown().contains("> go ony"), "{}", seat.shown());
     seat.control('u');
-    assert_eq!(seat.press(KeyCode::Enter), decided("a", false, None));
+    assert_eq!(seat.press(KeyCode::Enter), Some(decided("a", false, None)));
     // Nor does it permit anything.
     seat.write("go on");
     seat.log(json!({"type": "permission", "id": "m", "channel": "main", "tool": "bash"}));
@@ -105,7 +108,10 @@ fn an_answer_that_does_not_arrive_is_asked_for_again() {
     seat.press(KeyCode::Char('y'));
     assert!(!seat.shown().contains("The agent asks"));
     seat.screen.not_answered("a", false);
-    assert_eq!(seat.press(KeyCode::Char('n')), decided("a", false, None));
+    assert_eq!(
+        seat.press(KeyCode::Char('n')),
+        Some(decided("a", false, None))
+    );
     seat.screen.not_answered("a", true);
     assert!(!seat.shown().contains("The agent asks"));
 }
@@ -135,12 +141,12 @@ fn values_are_typed_unseen_and_given_together() {
     let deed = seat.press(KeyCode::Enter);
     assert!(!format!("{deed:?}").contains("1 pearl"));
     let values = [("API_KEY", "1 pearl"), ("REGION", "eu-1")];
-    assert_eq!(deed, given(&values, &["API_KEY", "REGION"]));
+    assert_eq!(deed, Some(given(&values, &["API_KEY", "REGION"])));
     assert!(!seat.shown().contains("Give API_KEY"));
     // It did not arrive: nothing is typed again.
     seat.screen.not_answered("e", false);
     seat.press(KeyCode::Up);
-    assert_eq!(seat.press(KeyCode::Enter), given(&values, &[]));
+    assert_eq!(seat.press(KeyCode::Enter), Some(given(&values, &[])));
     // Nor does a value come back as something that was asked.
     seat.log(json!({"type": "env_answered", "id": "e"}));
     seat.press(KeyCode::Up);
@@ -174,7 +180,10 @@ fn a_prompt_that_was_begun_waits_until_values_are_given() {
     seat.write("zz");
     assert!(seat.shown().contains("Give API_KEY to the sandbox?"));
     seat.write("1");
-    assert_eq!(seat.press(KeyCode::Enter), given(&[("API_KEY", "x")], &[]));
+    assert_eq!(
+        seat.press(KeyCode::Enter),
+        Some(given(&[("API_KEY", "x")], &[]))
+    );
     assert!(seat.shown().contains("> my draft"), "{}", seat.shown());
 }
 
