@@ -405,6 +405,22 @@ pub(crate) fn s3_settings() -> Vec<(String, String)> {
         .collect()
 }
 
+/// Where somebody may look at a browser.
+#[derive(Debug)]
+pub(crate) struct Desktop {
+    /// What they want it opened by, if it is not the usual.
+    pub(crate) browser: Option<String>,
+    pub(crate) has_display: bool,
+}
+
+pub(crate) fn desktop() -> Desktop {
+    let is_set = |name| variable(name).is_some_and(|value| !value.is_empty());
+    Desktop {
+        browser: variable("BROWSER").and_then(|browser| browser.into_string().ok()),
+        has_display: is_set("DISPLAY") || is_set("WAYLAND_DISPLAY"),
+    }
+}
+
 /// See <https://no-color.org>.
 pub(crate) fn no_colour() -> bool {
     variable("NO_COLOR").is_some_and(|value| !value.is_empty())

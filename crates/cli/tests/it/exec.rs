@@ -279,14 +279,14 @@ fn a_terminal_is_put_back_when_a_signal_ends_us() {
 const TERMINAL_SIZES: &str = "for t in /dev/pts/[0-9]*; do stty size < $t; done";
 
 /// A terminal of the test's own, seen from the side of the person at it.
-struct Terminal {
+pub(crate) struct Terminal {
     person: std::fs::File,
     program: OwnedFd,
     seen: String,
 }
 
 impl Terminal {
-    fn open(rows: u16, columns: u16) -> Self {
+    pub(crate) fn open(rows: u16, columns: u16) -> Self {
         let person =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&person).unwrap();
@@ -303,7 +303,7 @@ impl Terminal {
         terminal
     }
 
-    fn end(&self) -> OwnedFd {
+    pub(crate) fn end(&self) -> OwnedFd {
         self.program.try_clone().unwrap()
     }
 
@@ -329,7 +329,7 @@ impl Terminal {
     }
 
     /// Reads until this has appeared since the last time.
-    fn shows(&mut self, expected: &str) {
+    pub(crate) fn shows(&mut self, expected: &str) {
         let begun = Instant::now();
         let mut piece = [0; 1024];
         loop {
