@@ -24,12 +24,16 @@ mod sessions;
 mod ssh;
 mod story;
 mod tools;
+mod transcripts;
 mod usage;
 mod waiting;
 mod way_out;
 mod workbench;
 mod workplace;
 mod world;
+
+// The server's own tests call it so, and their world is used here too.
+extern crate server as nacre_server;
 
 use std::ffi::OsStr;
 use std::process::{Command, Output, Stdio};
