@@ -283,6 +283,8 @@ pub(crate) struct Terminal {
     person: std::fs::File,
     program: OwnedFd,
     seen: String,
+    /// What was looked at already.
+    before: String,
 }
 
 impl Terminal {
@@ -298,6 +300,7 @@ impl Terminal {
             person: person.into(),
             program,
             seen: String::new(),
+            before: String::new(),
         };
         terminal.resize(rows, columns);
         terminal
@@ -324,8 +327,13 @@ impl Terminal {
         format!("{:?}", tcgetattr(&self.program).unwrap())
     }
 
-    fn types(&self, keys: &[u8]) {
+    pub(crate) fn types(&self, keys: &[u8]) {
         (&self.person).write_all(keys).unwrap();
+    }
+
+    /// All that was read so far.
+    pub(crate) fn all(&self) -> String {
+        format!("{}{}", self.before, self.seen)
     }
 
     /// Reads until this has appeared since the last time.
@@ -334,7 +342,7 @@ impl Terminal {
         let mut piece = [0; 1024];
         loop {
             if let Some(at) = self.seen.find(expected) {
-                self.seen.drain(..at + expected.len());
+                self.before.extend(self.seen.drain(..at + expected.len()));
                 return;
             }
             assert!(

@@ -3,7 +3,7 @@
 
 #[expect(dead_code, reason = "the rest is for the server's own tests")]
 #[path = "../../../server/tests/it/world.rs"]
-mod fake_world;
+pub(crate) mod fake_world;
 
 use std::fmt::Write as _;
 
