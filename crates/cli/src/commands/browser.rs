@@ -20,7 +20,7 @@ pub(crate) fn is_near(desktop: &Desktop, at_terminal: bool) -> bool {
 /// Whether somebody took the link.
 pub(crate) async fn open(desktop: &Desktop, url: &str) -> bool {
     for line in openers(desktop) {
-        if start(&command(&line, url)).await {
+        if start(&command(desktop, &line, url)).await {
             return true;
         }
     }
@@ -34,10 +34,15 @@ fn openers(desktop: &Desktop) -> Vec<String> {
     named.chain([USUAL]).map(str::to_owned).collect()
 }
 
-/// The link goes where `%s` stands, or to the end.
-fn command(line: &str, url: &str) -> Vec<String> {
-    let words = line.split_whitespace();
-    let mut words: Vec<String> = words.map(|word| word.replace("%s", url)).collect();
+/// The link goes where `%s` stands, or to the end. Root opens it as whoever the desktop belongs to.
+fn command(desktop: &Desktop, line: &str, url: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some((name, uid)) = &desktop.owner {
+        words.extend(["sudo", "-n", "-H", "-u", name, "--", "env"].map(str::to_owned));
+        words.push(format!("XDG_RUNTIME_DIR=/run/user/{uid}"));
+    }
+    let given = line.split_whitespace();
+    words.extend(given.map(|word| word.replace("%s", url)));
     if !line.contains("%s") {
         words.push(url.to_owned());
     }
@@ -71,6 +76,7 @@ mod tests {
         Desktop {
             browser: browser.map(str::to_owned),
             has_display,
+            owner: None,
         }
     }
 
@@ -91,8 +97,20 @@ mod tests {
             ["firefox", "my-browser --new %s", "xdg-open"]
         );
         assert_eq!(openers(&desktop(None, true)), ["xdg-open"]);
-        assert_eq!(command("firefox", "u"), ["firefox", "u"]);
-        assert_eq!(command("b --to=%s x", "u"), ["b", "--to=u", "x"]);
+        assert_eq!(command(&named, "firefox", "u"), ["firefox", "u"]);
+        assert_eq!(command(&named, "b --to=%s x", "u"), ["b", "--to=u", "x"]);
+    }
+
+    #[test]
+    fn root_opens_no_browser_as_root_for_who_works_by_sudo() {
+        let desktop = Desktop {
+            owner: Some(("ada".to_owned(), 1000)),
+            ..desktop(None, true)
+        };
+        assert_eq!(
+            command(&desktop, "xdg-open", "u").join(" "),
+            "sudo -n -H -u ada -- env XDG_RUNTIME_DIR=/run/user/1000 xdg-open u"
+        );
     }
 
     #[tokio::test]
