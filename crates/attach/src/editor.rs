@@ -6,13 +6,20 @@ use unicode_width::UnicodeWidthStr as _;
 /// The server takes no longer prompt.
 const LONGEST: usize = 256 << 10;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Editor {
     text: String,
     /// In bytes, between characters.
     cursor: usize,
     /// Which of the history is shown, from the newest, and what was typed before that.
     recalled: Option<(usize, String)>,
+}
+
+/// What is typed may be a secret.
+impl std::fmt::Debug for Editor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Editor({} bytes)", self.text.len())
+    }
 }
 
 impl Editor {
@@ -171,6 +178,14 @@ impl Editor {
             cursor = (rows.len() - 1, used);
         }
         (rows, cursor)
+    }
+
+    /// As many dots as characters, in one row, and the column of the cursor.
+    pub(crate) fn dots(&self, width: usize) -> (String, usize) {
+        let before = self.text[..self.cursor].graphemes(true).count();
+        let all = self.text.graphemes(true).count();
+        let width = width.saturating_sub(1);
+        ("•".repeat(all.min(width)), before.min(width))
     }
 
     fn show(&mut self, text: String) {

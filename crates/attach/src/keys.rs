@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use crate::ask::Ask;
+use crate::ask::{Ask, Decided};
 use crate::screen::{Deed, Place, Screen};
 
 /// How soon a second Ctrl-C must follow to leave.
@@ -23,7 +23,10 @@ impl Screen {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(*key),
             Event::Paste(text) => {
                 self.settle();
-                self.editor.insert(text);
+                let ask = self.asks();
+                if ask.is_none_or(|ask| !ask.takes_reply() || ask.wants_words()) {
+                    self.entry().insert(text);
+                }
                 None
             }
             _ => None,
@@ -42,7 +45,7 @@ impl Screen {
         let alt = key.modifiers.contains(KeyModifiers::ALT);
         let is_newline = alt || key.modifiers.contains(KeyModifiers::SHIFT);
         match key.code {
-            KeyCode::Enter if is_newline => self.editor.insert("\n"),
+            KeyCode::Enter if is_newline => self.entry().insert("\n"),
             KeyCode::Enter => return self.enter(),
             KeyCode::PageUp => return self.scroll(-self.page()),
             KeyCode::PageDown => return self.scroll(self.page()),
@@ -64,25 +67,25 @@ impl Screen {
             self.notice = Some("cancelling the turn; Ctrl-C again leaves".to_owned());
             return Some(Deed::Cancel);
         }
-        self.editor.take();
+        self.entry().take();
         self.notice = Some("Ctrl-C again leaves; the session goes on".to_owned());
         None
     }
 
     fn control(&mut self, code: KeyCode) -> Option<Deed> {
         match code {
-            KeyCode::Char('d') if self.editor.is_empty() => return Some(Deed::Leave),
-            KeyCode::Char('d') => self.editor.delete(),
-            KeyCode::Char('j') => self.editor.insert("\n"),
-            KeyCode::Char('a') => self.editor.home(),
-            KeyCode::Char('e') => self.editor.end(),
-            KeyCode::Char('u') => self.editor.delete_to_start(),
-            KeyCode::Char('k') => self.editor.delete_to_end(),
-            KeyCode::Char('w') => self.editor.delete_word(),
+            KeyCode::Char('d') if self.entry().is_empty() => return Some(Deed::Leave),
+            KeyCode::Char('d') => self.entry().delete(),
+            KeyCode::Char('j') => self.entry().insert("\n"),
+            KeyCode::Char('a') => self.entry().home(),
+            KeyCode::Char('e') => self.entry().end(),
+            KeyCode::Char('u') => self.entry().delete_to_start(),
+            KeyCode::Char('k') => self.entry().delete_to_end(),
+            KeyCode::Char('w') => self.entry().delete_word(),
             KeyCode::Char('o') => self.toggle_all(),
             KeyCode::Char('l') => return Some(Deed::Redraw),
-            KeyCode::Left => self.editor.word_left(),
-            KeyCode::Right => self.editor.word_right(),
+            KeyCode::Left => self.entry().word_left(),
+            KeyCode::Right => self.entry().word_right(),
             KeyCode::Home => return self.scroll(isize::MIN),
             KeyCode::End => self.place = Place::End,
             _ => {}
@@ -97,13 +100,11 @@ impl Screen {
             return None;
         }
         if let Some(ask) = self.asks() {
-            let deed = self.asked.decide(&ask, self.editor.text());
-            match deed {
-                Some(_) if ask.takes_text() => drop(self.editor.take()),
-                Some(_) => {}
-                None => self.notice = Some("type an answer, then Enter".to_owned()),
+            let decided = self.asked.decide(&ask, self.editor.text());
+            if ask.takes_text() && matches!(decided, Decided::Deed(_)) {
+                self.editor.take();
             }
-            return deed;
+            return self.decide(decided);
         }
         if self.editor.text().trim().is_empty() {
             return None;
@@ -112,39 +113,55 @@ impl Screen {
         Some(Deed::Prompt(self.editor.take()))
     }
 
+    fn decide(&mut self, decided: Decided) -> Option<Deed> {
+        match decided {
+            Decided::Deed(deed) => return Some(deed),
+            Decided::Missing(what) => self.notice = Some(what.to_owned()),
+            Decided::Step | Decided::PutOff => {}
+        }
+        None
+    }
+
+    /// Back to the end; from there, what is asked is left to somebody else.
     fn escape(&mut self) {
+        let was_elsewhere = self.focus.is_some() || self.place != Place::End;
         self.focus = None;
         self.place = Place::End;
+        if !was_elsewhere && let Some(ask) = self.asks().filter(Ask::can_wait) {
+            self.asked.put_off(&ask);
+            self.notice = Some("not now; the agent is not told".to_owned());
+        }
     }
 
     fn edit(&mut self, code: KeyCode, alt: bool) -> Option<Deed> {
         // Whoever types does not look at rows any more.
         self.focus = None;
-        if self.editor.is_empty()
+        if self.entry().is_empty()
             && let Some(ask) = self.asks()
             && let Key::Taken(deed) = self.choose(code, &ask)
         {
             return deed;
         }
+        // A value brings back nothing, and is not brought back.
+        let is_reply = self.asks().is_some_and(|ask| ask.takes_reply());
+        let history = match code {
+            KeyCode::Up | KeyCode::Down if !is_reply => self.history(),
+            _ => Vec::new(),
+        };
+        let entry = self.entry();
         match code {
-            KeyCode::Char('b') if alt => self.editor.word_left(),
-            KeyCode::Char('f') if alt => self.editor.word_right(),
-            KeyCode::Backspace if alt => self.editor.delete_word(),
-            KeyCode::Char(c) => self.editor.insert(c.encode_utf8(&mut [0; 4])),
-            KeyCode::Backspace => self.editor.backspace(),
-            KeyCode::Delete => self.editor.delete(),
-            KeyCode::Left => self.editor.left(),
-            KeyCode::Right => self.editor.right(),
-            KeyCode::Home => self.editor.home(),
-            KeyCode::End => self.editor.end(),
-            KeyCode::Up => {
-                let history = self.history();
-                self.editor.up(&history);
-            }
-            KeyCode::Down => {
-                let history = self.history();
-                self.editor.down(&history);
-            }
+            KeyCode::Char('b') if alt => entry.word_left(),
+            KeyCode::Char('f') if alt => entry.word_right(),
+            KeyCode::Backspace if alt => entry.delete_word(),
+            KeyCode::Char(c) => entry.insert(c.encode_utf8(&mut [0; 4])),
+            KeyCode::Backspace => entry.backspace(),
+            KeyCode::Delete => entry.delete(),
+            KeyCode::Left => entry.left(),
+            KeyCode::Right => entry.right(),
+            KeyCode::Home => entry.home(),
+            KeyCode::End => entry.end(),
+            KeyCode::Up => entry.up(&history),
+            KeyCode::Down => entry.down(&history),
             _ => {}
         }
         None
@@ -157,16 +174,18 @@ impl Screen {
             KeyCode::Up => self.asked.up(),
             KeyCode::Down => self.asked.down(ask),
             KeyCode::Char(' ') if ask.takes_several() => self.asked.mark(),
-            KeyCode::Char(digit @ '1'..='9') if !ask.takes_text() => {
+            KeyCode::Char(digit @ '1'..='9') if !ask.takes_text() && !ask.wants_words() => {
                 let at = digit as usize - '1' as usize;
                 if at < options {
                     self.asked.chosen = at;
                 }
             }
-            KeyCode::Char(letter @ ('y' | 'n')) if matches!(ask, Ask::Permission(_)) => {
+            KeyCode::Char(letter @ ('y' | 'n')) if ask.is_yes_or_no() => {
                 self.asked.chosen = usize::from(letter == 'n');
-                return Key::Taken(self.asked.decide(ask, ""));
+                let decided = self.asked.decide(ask, "");
+                return Key::Taken(self.decide(decided));
             }
+            KeyCode::Char(_) if ask.takes_reply() && !ask.wants_words() => {}
             _ => return Key::Other,
         }
         Key::Taken(None)

@@ -12,9 +12,11 @@
 
 #![forbid(unsafe_code)]
 
+mod action;
 mod ask;
 mod blocks;
 mod editor;
+mod env;
 mod keys;
 mod markdown;
 mod run;

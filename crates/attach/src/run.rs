@@ -10,7 +10,7 @@ use model::{Clock, Timestamp};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use wire::v1::{ClientStatus, Message, NewPrompt};
+use wire::v1::{ClientStatus, Decision, Message, NewPrompt};
 
 use crate::screen::{Deed, Link, Screen};
 use crate::terminal::FullScreen;
@@ -54,6 +54,8 @@ enum Done {
     OlderFailed(ClientError),
     Nothing,
     Failed(ClientError),
+    /// What was asked under this id waits on.
+    NotAnswered(String, ClientError),
 }
 
 /// Shows the session in this process's terminal until somebody leaves it.
@@ -198,6 +200,25 @@ impl Table {
                     })
                 });
             }
+            Deed::Action { id, approve, why } => {
+                let (client, session) = (self.client.clone(), self.session.clone());
+                self.deeds.spawn(async move {
+                    let done = if approve {
+                        client.approve(&session, &id).await
+                    } else {
+                        client.deny(&session, &id, &Decision { message: why }).await
+                    };
+                    done.map_or_else(|error| Done::NotAnswered(id, error), |_| Done::Nothing)
+                });
+            }
+            Deed::Env(values) => {
+                let (client, session) = (self.client.clone(), self.session.clone());
+                self.deeds.spawn(async move {
+                    let id = values.id.clone().unwrap_or_default();
+                    let done = client.give_env(&session, &values).await;
+                    done.map_or_else(|error| Done::NotAnswered(id, error), |()| Done::Nothing)
+                });
+            }
             Deed::Older => {
                 let (client, session) = (self.client.clone(), self.session.clone());
                 let first = self.screen.first_position().unwrap_or(0);
@@ -220,10 +241,19 @@ impl Table {
                 self.screen.notify(&error.to_string());
             }
             Ok(Done::Failed(error)) => self.screen.notify(&error.to_string()),
+            Ok(Done::NotAnswered(id, error)) => {
+                self.screen.not_answered(&id, is_settled(&error));
+                self.screen.notify(&error.to_string());
+            }
             Ok(Done::Nothing) => {}
             Err(error) => self.screen.notify(&format!("that went wrong: {error}")),
         }
     }
+}
+
+/// Whether an action needs no answer any more.
+fn is_settled(error: &ClientError) -> bool {
+    matches!(error.code(), Some("action-decided" | "action-expired"))
 }
 
 /// Every message before a position, from the beginning.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use client::{Body, Frame, Transcript};
 use wire::link::{AgentStatus, Answer};
-use wire::v1::{ClientStatus, Event, Message};
+use wire::v1::{Action, ActionStatus, ClientStatus, EnvValues, Event, Message};
 
+use crate::action;
 use crate::ask::{Ask, Asked};
 use crate::blocks::{Blocks, Folds};
 use crate::editor::Editor;
@@ -29,6 +30,14 @@ pub enum Deed {
         id: String,
         allow: bool,
     },
+    Action {
+        id: String,
+        approve: bool,
+        /// For the agent, when it is refused.
+        why: Option<String>,
+    },
+    /// Values that the agent asked for. Not to be printed.
+    Env(EnvValues),
     /// Messages before those that are shown.
     Older,
     /// The whole screen anew: something else wrote on it.
@@ -66,6 +75,8 @@ pub struct Screen {
     pub(crate) transcript: Transcript,
     pub(crate) editor: Editor,
     pub(crate) asked: Asked,
+    /// What the agent wants done outside, and nobody has decided.
+    actions: Vec<Action>,
     pub(crate) blocks: Blocks,
     pub(crate) folds: Folds,
     /// The row that Enter opens.
@@ -91,6 +102,7 @@ impl Screen {
             transcript: Transcript::default(),
             editor: Editor::default(),
             asked: Asked::default(),
+            actions: Vec::new(),
             blocks: Blocks::default(),
             folds: Folds::default(),
             focus: None,
@@ -111,7 +123,8 @@ impl Screen {
     pub fn hear(&mut self, frame: &Frame) {
         self.transcript.apply(frame);
         match &frame.body {
-            Body::Init(_) => {
+            Body::Init(init) => {
+                self.actions.clone_from(&init.actions);
                 self.blocks.forget_all();
                 self.older = Older::MayBe;
             }
@@ -141,6 +154,16 @@ impl Screen {
                     self.blocks.forget(message);
                 }
             }
+            Event::ActionApprovalRequest(action) if action.status == ActionStatus::Pending => {
+                self.actions.retain(|known| known.id != action.id);
+                self.actions.push(action.clone());
+            }
+            Event::ActionApprovalResult {
+                id,
+                status,
+                message,
+                ..
+            } => self.decided(id, *status, message.as_deref()),
             Event::Error(error) => self.notice = Some(clean(&error.message).replace('\n', " ")),
             Event::ModelSwitched { to, reason, .. } => {
                 self.notice = Some(clean(&format!("the model is {to} now: {reason}")));
@@ -153,6 +176,20 @@ impl Screen {
                 self.notice = reason.as_deref().map(clean);
             }
             _ => {}
+        }
+    }
+
+    fn decided(&mut self, id: &str, status: ActionStatus, message: Option<&str>) {
+        let Some(at) = self.actions.iter().position(|action| action.id == id) else {
+            return;
+        };
+        if let Some(outcome) = action::outcome(&self.actions[at], status, message) {
+            self.notify(&outcome);
+            // What is approved is told of once more, when it is done.
+            match status {
+                ActionStatus::Approved => self.actions[at].status = status,
+                _ => drop(self.actions.remove(at)),
+            }
         }
     }
 
@@ -216,7 +253,24 @@ impl Screen {
     }
 
     pub(crate) fn asks(&mut self) -> Option<Ask> {
-        self.asked.now(&self.transcript)
+        self.asked.now(&self.transcript, &self.actions)
+    }
+
+    /// What was decided here did not reach the session: it is asked again, unless it is settled.
+    pub fn not_answered(&mut self, id: &str, is_settled: bool) {
+        if is_settled {
+            self.actions.retain(|action| action.id != id);
+        } else {
+            self.asked.again(id);
+        }
+    }
+
+    /// Where keys are written: a value or a reason is kept apart from prompts.
+    pub(crate) fn entry(&mut self) -> &mut Editor {
+        match self.asks() {
+            Some(ask) if ask.takes_reply() => &mut self.asked.reply,
+            _ => &mut self.editor,
+        }
     }
 
     /// The agent works on something, or will.

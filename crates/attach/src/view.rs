@@ -24,19 +24,21 @@ pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
     }
     let ask = screen.asks();
     let width = usize::from(area.width);
-    let asked = ask.as_ref().map(|ask| asked(screen, ask, width));
+    let tallest = usize::from(match &ask {
+        // Nobody should approve what they cannot read.
+        Some(Ask::Action { .. }) => area.height.saturating_sub(6).max(area.height / 2),
+        _ => area.height / 2,
+    });
+    let asked = ask.as_ref().map(|ask| asked(screen, ask, width, tallest));
     let asked = asked.unwrap_or_default();
-    let (rows, cursor) = screen.editor.layout(width.saturating_sub(3));
+    let is_hidden = ask.as_ref().is_some_and(Ask::is_hidden);
+    let (rows, cursor) = typed(screen, is_hidden, width.saturating_sub(3));
     let most = MOST_ROWS.min(usize::from(area.height) / 3).max(1);
     let entry = rows.len().min(most);
     let [title, conversation, question, rule, typing, status] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Min(1),
-        Constraint::Max(
-            u16::try_from(asked.len())
-                .unwrap_or(u16::MAX)
-                .min(area.height / 2),
-        ),
+        Constraint::Max(u16::try_from(asked.len().min(tallest)).unwrap_or(u16::MAX)),
         Constraint::Length(1),
         Constraint::Length(u16::try_from(entry).unwrap_or(1)),
         Constraint::Length(1),
@@ -57,7 +59,7 @@ pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
         ])
     });
     let hint = placeholder(screen, ask.as_ref());
-    let shown: Vec<Line<'_>> = if screen.editor.is_empty() {
+    let shown: Vec<Line<'_>> = if screen.entry().is_empty() {
         vec![Line::from(vec![
             Span::styled("> ", Palette::strong()),
             Span::styled(hint, Palette::quiet()),
@@ -75,8 +77,22 @@ pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
     frame.render_widget(Paragraph::new(foot(screen, width)), status);
 }
 
+/// Rows of what is typed, and where the cursor is in them.
+fn typed(screen: &mut Screen, is_hidden: bool, width: usize) -> (Vec<String>, (usize, usize)) {
+    if is_hidden {
+        let (dots, column) = screen.entry().dots(width);
+        return (vec![dots], (0, column));
+    }
+    screen.entry().layout(width)
+}
+
 fn placeholder(screen: &Screen, ask: Option<&Ask>) -> &'static str {
     match ask {
+        Some(ask) if ask.is_hidden() && ask.wants_words() => {
+            "type the value (it is not shown), Esc: not now"
+        }
+        Some(ask) if ask.wants_words() => "why not? The agent reads it",
+        Some(ask) if ask.can_wait() => "choose above, then Enter; Esc: not now",
         Some(ask) if ask.takes_text() => "type an answer, or choose one above",
         Some(_) => "choose above, then Enter",
         None if screen.focus.is_some() => "Enter opens the row, Esc goes back",
@@ -163,7 +179,8 @@ fn welcome(screen: &Screen, width: usize) -> Vec<Line<'static>> {
     wrap(&[Span::styled(text, Palette::quiet())], width, 0)
 }
 
-fn asked(screen: &Screen, ask: &Ask, width: usize) -> Vec<Line<'static>> {
+/// What is asked, cut so that all there is to choose from fits too.
+fn asked(screen: &Screen, ask: &Ask, width: usize, tallest: usize) -> Vec<Line<'static>> {
     let palette = screen.palette;
     let mut lines = Vec::new();
     let header = ask.item().map_or("", |item| item.header.as_str());
@@ -176,7 +193,14 @@ fn asked(screen: &Screen, ask: &Ask, width: usize) -> Vec<Line<'static>> {
         let span = Span::styled(format!("{mark}{line}"), palette.asks());
         lines.extend(wrap(&[span], width, 2));
     }
-    for (at, (label, means)) in ask.options().into_iter().enumerate() {
+    let options = ask.options();
+    let room = tallest.saturating_sub(options.len()).max(1);
+    if lines.len() > room {
+        let more = format!("  … {} more lines", lines.len() - (room - 1));
+        lines.truncate(room - 1);
+        lines.push(Line::styled(more, palette.fails()));
+    }
+    for (at, (label, means)) in options.into_iter().enumerate() {
         let is_chosen = at == screen.asked.chosen;
         let mark = if ask.takes_several() && screen.asked.marked.contains(&at) {
             "[x]"

@@ -145,7 +145,7 @@ struct Shown {
 }
 
 /// Most of what may be slow is not, and a line that flashes up says nothing.
-const APPEARS_AFTER: Duration = Duration::from_millis(400);
+pub(crate) const APPEARS_AFTER: Duration = Duration::from_millis(400);
 
 impl Progress {
     fn shown(doing: &'static str) -> Self {
@@ -168,6 +168,11 @@ impl Progress {
                 appears: Some(appears),
             }),
         }
+    }
+
+    /// Whether anybody sees it.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.shown.is_some()
     }
 
     pub(crate) fn say(&self, line: &str) {

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
 
+mod asked;
+
 use std::time::Duration;
 
 use client::Frame;

@@ -13,6 +13,10 @@ pub(crate) enum Command {
     ///
     /// The recipe runs in a sandbox with a way out; its disk is kept. What is built already is not
     /// built again.
+    #[command(after_help = "\
+Examples:
+  nacre base build --slim               # quick to make, enough for sessions
+  nacre base build --with browser,services")]
     Build {
         /// Agent, git, ripgrep, Node and Caddy alone: for quick starts
         #[arg(long)]
@@ -22,6 +26,9 @@ pub(crate) enum Command {
         with: Vec<Part>,
     },
     /// Show the bases there are
+    #[command(after_help = "\
+Examples:
+  nacre base ls")]
     Ls,
 }
 

@@ -10,6 +10,10 @@ use crate::output::table;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Read the configuration and show every value and where it is from
+    #[command(after_help = "\
+Examples:
+  nacre config check
+  NACRE_SERVER__LISTEN=127.0.0.1:8080 nacre config check")]
     Check,
 }
 

@@ -1,12 +1,12 @@
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 
 use client::{Client, ClientError};
 use serde_json::json;
-use tokio::process::Command;
 use wire::v1::Endpoint;
 
-use super::remote;
+use super::{browser, remote};
 use crate::app::App;
+use crate::config;
 use crate::error::CommandError;
 
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub(crate) async fn run(app: &App, arguments: &Arguments) -> Result<ExitCode, Co
     let client = remote::connect()?;
     let link = link(&client).await?;
     app.output.result(&link, || format!("{}\n", link.url))?;
-    if arguments.browser && open(&link.url).await {
+    if arguments.browser && browser::open(&config::desktop(), &link.url).await {
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.browser {
@@ -43,16 +43,4 @@ pub(crate) async fn link(client: &Client) -> Result<Endpoint, ClientError> {
     client
         .post_json(&["v1", "login", "codes"], &json!({}))
         .await
-}
-
-/// Whether the desktop took it.
-async fn open(url: &str) -> bool {
-    let opened = Command::new("xdg-open")
-        .arg(url)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .await;
-    opened.is_ok_and(|status| status.success())
 }

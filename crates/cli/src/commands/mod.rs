@@ -2,6 +2,7 @@
 
 pub(crate) mod base;
 pub(crate) mod bench;
+mod browser;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;

@@ -11,10 +11,17 @@ use crate::output::{or_dash, table};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Show the repositories that sessions are made for
+    #[command(after_help = "\
+Examples:
+  nacre repo ls
+  nacre repo ls --json | jq -r '.repositories[].url'")]
     Ls,
     /// Add a repository to choose from
     Add(Add),
     /// Take repositories off the list; sessions keep theirs
+    #[command(after_help = "\
+Examples:
+  nacre repo rm ID")]
     Rm {
         /// As `nacre repo ls` shows them
         #[arg(required = true, value_name = "ID")]

@@ -19,16 +19,25 @@ const LONGEST: u64 = 64 * 1024;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Show the secrets there are; never their values
+    #[command(after_help = "\
+Examples:
+  nacre secret ls")]
     Ls,
     /// Keep a secret; its value is read from standard input, or asked for
     Set(Set),
     /// Forget secrets
+    #[command(after_help = "\
+Examples:
+  nacre secret rm ID")]
     Rm {
         /// As `nacre secret ls` shows them
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
     },
     /// Seal all secrets with a new key; while the server is down
+    #[command(after_help = "\
+Examples:
+  nacre secret rotate                   # then start the server again: nacre up")]
     Rotate,
 }
 

@@ -13,18 +13,28 @@ use crate::output::{facts, or_dash, table};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// What sandboxes, layers and removed things take
+    #[command(after_help = "\
+Examples:
+  nacre storage usage
+  nacre storage usage --duplicates")]
     Usage {
         /// Look for equal files in the layers too, which reads those of equal size
         #[arg(long)]
         duplicates: bool,
     },
     /// Remove what nothing needs any more
+    #[command(after_help = "\
+Examples:
+  nacre storage gc")]
     Gc,
     /// Move the store onto a file system of its own, in one file
     ///
     /// On btrfs a snapshot of a running sandbox takes milliseconds however large its disk is, and
     /// disk limits are kept by the kernel. Stop or remove running sandboxes first. The file takes
     /// only what is in it.
+    #[command(after_help = "\
+Examples:
+  nacre storage init --btrfs 100G")]
     Init {
         /// Make a btrfs that can grow to this size
         #[arg(long, value_name = "SIZE")]

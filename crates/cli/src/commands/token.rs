@@ -14,10 +14,16 @@ use crate::output::{or_dash, table};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Show the tokens there are; never the tokens themselves
+    #[command(after_help = "\
+Examples:
+  nacre token ls")]
     Ls,
     /// Make a token and print it, this once
     Create(Create),
     /// Revoke tokens, at once
+    #[command(after_help = "\
+Examples:
+  nacre token rm ID")]
     Rm {
         /// As `nacre token ls` shows them
         #[arg(required = true, value_name = "ID")]

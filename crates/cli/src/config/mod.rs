@@ -405,6 +405,27 @@ pub(crate) fn s3_settings() -> Vec<(String, String)> {
         .collect()
 }
 
+/// Where somebody may look at a browser.
+#[derive(Debug)]
+pub(crate) struct Desktop {
+    /// What they want it opened by, if it is not the usual.
+    pub(crate) browser: Option<String>,
+    pub(crate) has_display: bool,
+    /// Whose it is, where root works for somebody by sudo: a name and a number.
+    pub(crate) owner: Option<(String, u32)>,
+}
+
+pub(crate) fn desktop() -> Desktop {
+    let is_set = |name| variable(name).is_some_and(|value| !value.is_empty());
+    let text = |name| variable(name).and_then(|value| value.into_string().ok());
+    let owner = text("SUDO_USER").zip(text("SUDO_UID").and_then(|uid| uid.parse().ok()));
+    Desktop {
+        owner: owner.filter(|(_, uid)| *uid != 0 && rustix::process::geteuid().is_root()),
+        browser: text("BROWSER"),
+        has_display: is_set("DISPLAY") || is_set("WAYLAND_DISPLAY"),
+    }
+}
+
 /// See <https://no-color.org>.
 pub(crate) fn no_colour() -> bool {
     variable("NO_COLOR").is_some_and(|value| !value.is_empty())

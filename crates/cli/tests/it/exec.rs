@@ -279,14 +279,16 @@ fn a_terminal_is_put_back_when_a_signal_ends_us() {
 const TERMINAL_SIZES: &str = "for t in /dev/pts/[0-9]*; do stty size < $t; done";
 
 /// A terminal of the test's own, seen from the side of the person at it.
-struct Terminal {
+pub(crate) struct Terminal {
     person: std::fs::File,
     program: OwnedFd,
     seen: String,
+    /// What was looked at already.
+    before: String,
 }
 
 impl Terminal {
-    fn open(rows: u16, columns: u16) -> Self {
+    pub(crate) fn open(rows: u16, columns: u16) -> Self {
         let person =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&person).unwrap();
@@ -298,12 +300,13 @@ impl Terminal {
             person: person.into(),
             program,
             seen: String::new(),
+            before: String::new(),
         };
         terminal.resize(rows, columns);
         terminal
     }
 
-    fn end(&self) -> OwnedFd {
+    pub(crate) fn end(&self) -> OwnedFd {
         self.program.try_clone().unwrap()
     }
 
@@ -324,17 +327,22 @@ impl Terminal {
         format!("{:?}", tcgetattr(&self.program).unwrap())
     }
 
-    fn types(&self, keys: &[u8]) {
+    pub(crate) fn types(&self, keys: &[u8]) {
         (&self.person).write_all(keys).unwrap();
     }
 
+    /// All that was read so far.
+    pub(crate) fn all(&self) -> String {
+        format!("{}{}", self.before, self.seen)
+    }
+
     /// Reads until this has appeared since the last time.
-    fn shows(&mut self, expected: &str) {
+    pub(crate) fn shows(&mut self, expected: &str) {
         let begun = Instant::now();
         let mut piece = [0; 1024];
         loop {
             if let Some(at) = self.seen.find(expected) {
-                self.seen.drain(..at + expected.len());
+                self.before.extend(self.seen.drain(..at + expected.len()));
                 return;
             }
             assert!(

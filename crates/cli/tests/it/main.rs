@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
 
+mod approving;
 mod attacks;
 mod bad_input;
 mod based;
@@ -17,17 +18,23 @@ mod help;
 mod hostile;
 mod keyboard;
 mod moving;
+mod opening;
 mod prove;
 mod sandbox;
 mod sessions;
 mod ssh;
 mod story;
 mod tools;
+mod transcripts;
 mod usage;
+mod waiting;
 mod way_out;
 mod workbench;
 mod workplace;
 mod world;
+
+// The server's own tests call it so, and their world is used here too.
+extern crate server as nacre_server;
 
 use std::ffi::OsStr;
 use std::process::{Command, Output, Stdio};

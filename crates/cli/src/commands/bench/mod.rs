@@ -39,18 +39,40 @@ use crate::error::CommandError;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// How long sandboxes take on this machine, beside bubblewrap, runc and others
+    #[command(after_help = "\
+Examples:
+  nacre bench sandbox --quick
+  nacre bench sandbox --runs 500 --only create_exec,exec")]
     Sandbox(Arguments),
     /// Snapshots, stops and forks on each file system that this machine can make
+    #[command(after_help = "\
+Examples:
+  nacre bench storage")]
     Storage(storage::Arguments),
     /// How much a sandbox's way out carries, beside no proxy and beside nginx
+    #[command(after_help = "\
+Examples:
+  nacre bench egress --rounds 3 --connections 32")]
     Egress(egress::Arguments),
     /// How long snapshots take out and in, beside tar and zstd
+    #[command(after_help = "\
+Examples:
+  nacre bench portable --quick")]
     Portable(portable::Arguments),
     /// What clients cost: fan-out beside Node's ws, idle sockets, previews beside Caddy
+    #[command(after_help = "\
+Examples:
+  nacre bench gateway --quick --only idle,create")]
     Gateway(gateway::Arguments),
     /// What sessions cost: records, memory, events, a kill
+    #[command(after_help = "\
+Examples:
+  nacre bench hub --quick")]
     Hub(hub::Arguments),
     /// What a sandbox's workplace costs: start, agent, link, terminal and gateway
+    #[command(after_help = "\
+Examples:
+  nacre bench runner --base base --only agent_ready")]
     Runner(runner::Arguments),
 }
 

@@ -12,6 +12,10 @@ use crate::error::CommandError;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Kill everything at random, and see that nothing is lost
+    #[command(after_help = "\
+Examples:
+  nacre prove crash --rounds 10
+  nacre prove crash --seed 42 --verbose    # the same storm again")]
     Crash(crash::Arguments),
 }
 

@@ -26,42 +26,107 @@ pub(crate) use self::list::age;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Make a sandbox and start it
+    #[command(after_help = "\
+Examples:
+  nacre sandbox create --name box
+  nacre sandbox create --from base --memory 2G --cpus 1.5 --net proxy --allow example.org
+  id=$(nacre sandbox create --from SNAPSHOT --label team=pearls)")]
     Create(create::Arguments),
     /// Show the sandboxes there are
+    #[command(after_help = "\
+Examples:
+  nacre sandbox ls
+  nacre sandbox ls --all --label team=pearls")]
     Ls(list::Arguments),
     /// Show one sandbox
+    #[command(after_help = "\
+Examples:
+  nacre sandbox show box
+  nacre sandbox show box --json")]
     Show(Named),
     /// End sandboxes and give up their disks; snapshots stay
+    #[command(after_help = "\
+Examples:
+  nacre sandbox rm box
+  nacre sandbox stop box                # to keep its disk")]
     Rm {
         /// Ids, names, or beginnings of ids
         #[arg(required = true, value_name = "ID")]
         sandboxes: Vec<String>,
     },
     /// Run a command in a sandbox
+    #[command(after_help = "\
+Examples:
+  nacre sandbox exec box -- ls -l /
+  nacre sandbox exec box -it -- bash      # a shell
+  nacre sandbox exec box --timeout 30s --env CI=1 -- make test")]
     Exec(exec::Arguments),
     /// Freeze a sandbox in place
+    #[command(after_help = "\
+Examples:
+  nacre sandbox pause box
+  nacre sandbox resume box              # everything in it goes on")]
     Pause(Named),
     /// Let a paused sandbox go on
+    #[command(after_help = "\
+Examples:
+  nacre sandbox resume box")]
     Resume(Named),
     /// End a sandbox and keep its disk as a snapshot
+    #[command(after_help = "\
+Examples:
+  nacre sandbox stop box
+  nacre sandbox create --from $(nacre sandbox stop box --json | jq -r .snapshot)")]
     Stop(Named),
     /// Take a snapshot of a sandbox's disk; the sandbox goes on
+    #[command(after_help = "\
+Examples:
+  nacre sandbox snapshot box --name before
+  nacre sandbox create --from before")]
     Snapshot(lifecycle::SnapshotArguments),
     /// Make sandboxes that start from what this one has on disk now
+    #[command(after_help = "\
+Examples:
+  nacre sandbox fork box
+  nacre sandbox fork box -n 10")]
     Fork(lifecycle::ForkArguments),
     /// Copy files into or out of a sandbox
+    #[command(after_help = "\
+Examples:
+  nacre sandbox cp ./app box:/root/app
+  nacre sandbox cp box:/var/log/app.log .")]
     Cp(copy::Arguments),
     /// Forward a port of this machine to one in a sandbox
+    #[command(after_help = "\
+Examples:
+  nacre sandbox port box 3000
+  nacre sandbox port box 3000 --listen 127.0.0.1:3000")]
     Port(port::Arguments),
     /// Let a browser in to a sandbox's terminal, editor, desktop and preview
     ///
     /// Prints an address that is good once, for a minute, and leads there until it is ended.
+    #[command(after_help = "\
+Examples:
+  nacre sandbox open box                # its terminal
+  nacre sandbox open box /vscode/")]
     Open(open::Arguments),
     /// Open a shell in a sandbox through its own ssh server
+    #[command(after_help = "\
+Examples:
+  nacre sandbox ssh box
+  nacre sandbox ssh box --user nobody -- id")]
     Ssh(ssh::Arguments),
     /// Show what a sandbox reached on the network
+    #[command(after_help = "\
+Examples:
+  nacre sandbox egress box
+  nacre sandbox egress box --refused")]
     Egress(egress::Arguments),
     /// Follow what a sandbox's workplace says, and talk to it: JSON, a line each way
+    #[command(after_help = "\
+Examples:
+  nacre sandbox create --from base --workplace --name box
+  nacre sandbox link box --boot boot.json")]
     Link(link::Arguments),
 }
 

@@ -10,6 +10,7 @@ mod home;
 mod offer;
 
 use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -29,17 +30,18 @@ use sessions::{Expire, Makings, Sessions, Settings};
 use store::{Config as StoreConfig, Location, Store};
 use telemetry::Exporter;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::v1::Endpoint;
 
 use self::home::Lock;
 use self::offer::Local as Offered;
-use super::{login, models, remote};
+use super::{browser, login, models, remote};
 use crate::app::App;
 use crate::config::{self, Config, Server};
 use crate::error::{CommandError, Kind};
+use crate::output::Output;
 
 /// Connections may take so long to finish what they are at.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -52,6 +54,22 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  nacre up
+  nacre up --no-open --listen 127.0.0.1:8080
+  nacre up --json | jq -r .login_url   # for a script
+
+At a terminal with a display the link is opened too, by what BROWSER names or by xdg-open.")]
+pub(crate) struct UpArguments {
+    #[command(flatten)]
+    usual: Arguments,
+    /// Only print the link for the browser
+    #[arg(long)]
+    no_open: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct ServeArguments {
     #[command(flatten)]
     usual: Arguments,
@@ -60,11 +78,13 @@ pub(crate) struct ServeArguments {
     roles: Vec<Role>,
 }
 
-pub(crate) async fn up(app: &App, arguments: Arguments) -> Result<ExitCode, CommandError> {
+pub(crate) async fn up(app: &App, arguments: UpArguments) -> Result<ExitCode, CommandError> {
     let progress = app.output.progress("starting");
-    let running = Running::start(arguments, Roles::ALL).await?;
+    let running = Running::start(arguments.usual, Roles::ALL).await?;
     drop(progress);
     let welcome = running.welcome().await;
+    // Whoever reads that it is up may end it.
+    let signals = Signals::listen()?;
     let told = json!({
         "url": running.origin(),
         "token_file": running.token_file,
@@ -72,7 +92,10 @@ pub(crate) async fn up(app: &App, arguments: Arguments) -> Result<ExitCode, Comm
     });
     app.output
         .result(&told, || welcome.text(&running.origin()))?;
-    running.until_told().await
+    if let Some(link) = welcome.link.filter(|_| !arguments.no_open) {
+        running.open(app.output, link.url);
+    }
+    running.until_told(signals).await
 }
 
 /// What somebody who has just started a server wants to know.
@@ -112,8 +135,9 @@ pub(crate) async fn serve(_app: &App, arguments: ServeArguments) -> Result<ExitC
         some => Roles::of(some),
     };
     let running = Running::start(arguments.usual, roles).await?;
+    let signals = Signals::listen()?;
     tracing::info!(address = running.origin(), "serving");
-    running.until_told().await
+    running.until_told(signals).await
 }
 
 /// A new key for every secret. Nobody may serve this home meanwhile: they would not know the key.
@@ -260,13 +284,27 @@ impl Running {
         self.address.origin()
     }
 
+    /// For whoever sees a browser here. Where none opens, the link is printed already.
+    fn open(&self, output: Output, url: String) {
+        let desktop = config::desktop();
+        let at_terminal = !output.is_json() && io::stdout().is_terminal();
+        if !browser::is_near(&desktop, at_terminal) {
+            return;
+        }
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            let opened = browser::open(&desktop, &url);
+            if stop.run_until_cancelled(opened).await == Some(true) {
+                output.aside("· opened in your browser; --no-open leaves that to you");
+            }
+        });
+    }
+
     /// Until a signal says so. Sandboxes run on, and the next start takes them up.
-    async fn until_told(self) -> Result<ExitCode, CommandError> {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
+    async fn until_told(self, mut signals: Signals) -> Result<ExitCode, CommandError> {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = signals.terminate.recv() => {}
+            _ = signals.interrupt.recv() => {}
         }
         self.stop.cancel();
         // Sockets are told to come again before what they watch is let go.
@@ -283,6 +321,21 @@ impl Running {
             exporter.finish().await;
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What ends a server. From now on they end nothing else.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 }
 

@@ -112,6 +112,17 @@ impl Answer {
                 permission.tool,
                 shortened(&permission.targets.join(" "), LONGEST_CALL)
             ))),
+            Event::ActionApprovalRequest(action) => pieces.push(Piece::Aside(format!(
+                "? the agent asks for {}: {}; decide in `nacre session attach` or the browser",
+                action.integration, action.action
+            ))),
+            Event::EnvRequest { keys, .. } => {
+                let names: Vec<&str> = keys.iter().map(|wanted| wanted.key.as_str()).collect();
+                pieces.push(Piece::Aside(format!(
+                    "? the agent asks for {}; give it in `nacre session attach` or the browser",
+                    names.join(", ")
+                )));
+            }
             Event::ModelSwitched {
                 from, to, reason, ..
             } => pieces.push(Piece::Aside(format!(
@@ -316,6 +327,24 @@ mod tests {
         let line = Piece::Aside("› bash ls -la (exit 2)".to_owned());
         assert_eq!(hear(&mut answer, &call(3, "completed")), [line]);
         assert_eq!(hear(&mut answer, &call(4, "completed")), []);
+    }
+
+    #[test]
+    fn what_waits_for_a_person_says_where_they_answer() {
+        let mut answer = Answer::to("p");
+        let action = json!({"seq": 1, "type": "action_approval_request", "id": "a",
+            "integration": "person", "action": "allow", "risk": "danger", "status": "pending",
+            "created_at": "", "expires_at": ""});
+        let values = json!({"seq": 2, "type": "env_request", "id": "e",
+            "keys": [{"key": "API_KEY"}, {"key": "REGION"}]});
+        for (frame, asks) in [
+            (action, "person: allow; decide"),
+            (values, "API_KEY, REGION; give it"),
+        ] {
+            let line =
+                format!("? the agent asks for {asks} in `nacre session attach` or the browser");
+            assert_eq!(hear(&mut answer, &frame), [Piece::Aside(line)]);
+        }
     }
 
     fn ended(reason: &str, status: &str) -> Option<Ending> {

@@ -20,6 +20,7 @@ Keys:
   Enter sends, Alt-Enter or Ctrl-J begins a line, Up and Down bring back what was asked before
   Tab and Shift-Tab go along tool calls, Enter opens one, Ctrl-O opens all, Esc goes back
   PgUp and PgDn scroll, Ctrl-Home goes to the beginning, Ctrl-End to the end
+  y and n answer a permission or an action; Esc leaves an action or a value to somebody else
   Ctrl-C cancels the turn, twice leaves; the session goes on without you
 
 A line that is lost is found again, with everything that was said meanwhile.")]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use wire::v1::ExecRequest;
 
-use super::of_session;
+use super::{of_session, phases};
 use crate::app::App;
 use crate::commands::remote;
 use crate::config::Span;
@@ -46,7 +46,9 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExitCode, Com
     };
     let client = remote::connect()?;
     let progress = app.output.progress("running the command");
-    let answer = client.exec(&arguments.session, &request).await;
+    let id = &arguments.session;
+    let work = client.exec(id, &request);
+    let answer = phases::shown(&client, id, "waking the session first", &progress, work).await;
     let answer = answer.map_err(of_session)?;
     drop(progress);
     if app.output.is_json() {

@@ -56,7 +56,8 @@ pub(crate) struct ForkArguments {
 pub(super) async fn pause(app: &App, id: &str) -> Result<(), CommandError> {
     let client = remote::connect()?;
     let progress = app.output.progress("keeping everything");
-    let paused = client.pause(id).await.map_err(of_session)?;
+    let paused = phases::shown(&client, id, "pausing", &progress, client.pause(id)).await;
+    let paused = paused.map_err(of_session)?;
     drop(progress);
     app.output.result(&paused, || {
         let kept = paused.receipt.as_ref().map(kept).unwrap_or_default();
@@ -76,10 +77,8 @@ pub(super) async fn resume(app: &App, id: &str) -> Result<(), CommandError> {
 pub(super) async fn migrate(app: &App, id: &str) -> Result<(), CommandError> {
     let client = remote::connect()?;
     let progress = app.output.progress("moving");
-    let session = client
-        .migrate(id)
-        .await
-        .map_err(|error| failed(error, id))?;
+    let moved = phases::shown(&client, id, "moving", &progress, client.migrate(id)).await;
+    let session = moved.map_err(|error| failed(error, id))?;
     drop(progress);
     app.output.result(&session, || now_is(&session))
 }
@@ -87,7 +86,8 @@ pub(super) async fn migrate(app: &App, id: &str) -> Result<(), CommandError> {
 pub(super) async fn stop(app: &App, id: &str) -> Result<(), CommandError> {
     let client = remote::connect()?;
     let progress = app.output.progress("keeping everything, and stopping");
-    let stopped = client.stop(id).await.map_err(of_session)?;
+    let stopped = phases::shown(&client, id, "stopping", &progress, client.stop(id)).await;
+    let stopped = stopped.map_err(of_session)?;
     drop(progress);
     app.output.result(&stopped, || {
         let kept = stopped.receipt.as_ref().map(kept).unwrap_or_default();
@@ -134,7 +134,9 @@ pub(super) async fn fork(app: &App, arguments: ForkArguments) -> Result<(), Comm
         snapshot_id: arguments.snapshot,
         title: arguments.title,
     };
-    let forked = client.fork(&arguments.session, &fork).await;
+    let id = &arguments.session;
+    let work = client.fork(id, &fork);
+    let forked = phases::shown(&client, id, "forking", &progress, work).await;
     let forked = forked.map_err(of_session)?;
     drop(progress);
     app.output.result(&forked, || forked.id.clone())

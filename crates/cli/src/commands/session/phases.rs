@@ -1,11 +1,12 @@
 //! What a session is at while somebody waits for it: its phases, and how long each took.
 
 use client::{Body, Client, Follow, FollowOptions, Update};
+use tokio::time::timeout;
 use wire::link::{Phase, PhaseState};
-use wire::v1::Event;
+use wire::v1::{ClientStatus, Event, Session};
 
 use super::took;
-use crate::output::Progress;
+use crate::output::{APPEARS_AFTER, Progress};
 
 /// Of phases that are over, the last ones.
 const SHOWN: usize = 3;
@@ -17,19 +18,42 @@ pub(super) struct Phases {
 }
 
 impl Phases {
+    /// Those of a start that is under way.
+    fn of(session: &Session) -> Self {
+        let mut phases = Self::default();
+        let is_starting = matches!(
+            session.client_status,
+            ClientStatus::Creating | ClientStatus::Resuming | ClientStatus::Migrating
+        );
+        for phase in session.phases.iter().filter(|_| is_starting) {
+            match phase.state.as_str() {
+                "started" => phases.now = Some(phase.name.clone()),
+                "done" | "failed" => phases.end(&phase.name, phase.took_ms),
+                _ => {}
+            }
+        }
+        phases
+    }
+
+    fn is_empty(&self) -> bool {
+        self.over.is_empty() && self.now.is_none()
+    }
+
     pub(super) fn hear(&mut self, phase: &Phase) {
         match phase.state {
             PhaseState::Started => self.now = Some(phase.name.clone()),
             PhaseState::Skipped => {}
-            PhaseState::Done | PhaseState::Failed => {
-                if self.now.as_ref() == Some(&phase.name) {
-                    self.now = None;
-                }
-                let time = phase.took_ms.map(took).unwrap_or_default();
-                let over = format!("{} {time}", phase.name);
-                self.over.push(over.trim_end().to_owned());
-            }
+            PhaseState::Done | PhaseState::Failed => self.end(&phase.name, phase.took_ms),
         }
+    }
+
+    fn end(&mut self, name: &str, took_ms: Option<u64>) {
+        if self.now.as_deref() == Some(name) {
+            self.now = None;
+        }
+        let time = took_ms.map(took).unwrap_or_default();
+        let over = format!("{name} {time}");
+        self.over.push(over.trim_end().to_owned());
     }
 
     /// In one line: `starting: sandbox 80 ms, clone 2.1 s, agent …`.
@@ -53,20 +77,29 @@ pub(super) async fn shown<T>(
     work: impl Future<Output = T>,
 ) -> T {
     let mut work = std::pin::pin!(work);
-    let since = client
-        .session(id)
-        .await
-        .ok()
-        .map(|session| session.last_seq);
+    if !progress.is_shown() {
+        return work.await;
+    }
+    // What is quick is not looked at.
+    if let Ok(done) = timeout(APPEARS_AFTER, &mut work).await {
+        return done;
+    }
+    let session = tokio::select! {
+        done = &mut work => return done,
+        session = client.session(id) => session.ok(),
+    };
+    let mut phases = session.as_ref().map(Phases::of).unwrap_or_default();
+    if !phases.is_empty() {
+        progress.say(&phases.line(doing));
+    }
     let options = FollowOptions {
-        since,
+        since: session.map(|session| session.last_seq),
         wake: false,
         ..FollowOptions::default()
     };
     let Ok(mut follow) = client.follow_with(id, options) else {
         return work.await;
     };
-    let mut phases = Phases::default();
     loop {
         tokio::select! {
             done = &mut work => return done,
@@ -104,6 +137,25 @@ mod tests {
             took_ms,
             detail: None,
         }
+    }
+
+    #[test]
+    fn who_comes_later_is_told_what_is_over() {
+        let told = |status: &str| {
+            let session = serde_json::json!({"id": "ses_1", "org_id": "org_1", "title": "pearls",
+                "status": "starting", "client_status": status, "type": "coding", "channel": "cli",
+                "provider": "local", "agent": "opencode", "generation": 1,
+                "created_at": "2026-01-01T00:00:00Z", "last_active_at": "2026-01-01T00:00:00Z",
+                "last_seq": 9, "phases": [
+                    {"name": "sandbox", "state": "started", "started_at": "2026-01-01T00:00:00Z"},
+                    {"name": "sandbox", "state": "done", "took_ms": 80,
+                        "started_at": "2026-01-01T00:00:00Z"},
+                    {"name": "agent", "state": "started", "started_at": "2026-01-01T00:00:00Z"}]});
+            Phases::of(&serde_json::from_value(session).unwrap()).line("moving")
+        };
+        assert_eq!(told("migrating"), "moving: sandbox 80 ms, agent …");
+        // Those of a start that is long over are not.
+        assert_eq!(told("running"), "moving");
     }
 
     #[test]

@@ -225,3 +225,57 @@ fn public_keys(named: &[Utf8PathBuf]) -> Result<String, CommandError> {
     }
     Ok(keys)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(command: &[&str]) -> Vec<String> {
+        let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+        let ssh = ssh("ses_1", Utf8Path::new("/tmp/a key"), &command).unwrap();
+        let own = std::env::current_exe().unwrap();
+        let words = ssh.as_std().get_args();
+        let words = words.map(|word| word.to_str().unwrap().to_owned());
+        words
+            .map(|word| word.replace(own.to_str().unwrap(), "nacre"))
+            .collect()
+    }
+
+    #[test]
+    fn ssh_is_given_nothing_of_the_users_own() {
+        let words = words(&[]).join(" ").replace(" -o ", "\n-o ");
+        insta::assert_snapshot!(words, @r"
+        -F none -i /tmp/a key
+        -o ProxyCommand='nacre' session ssh --proxy 'ses_1' --key '/tmp/a key.pub'
+        -o UserKnownHostsFile=/dev/null
+        -o GlobalKnownHostsFile=/dev/null
+        -o StrictHostKeyChecking=no
+        -o IdentitiesOnly=yes
+        -o IdentityAgent=none
+        -o PreferredAuthentications=publickey
+        -o ForwardAgent=no
+        -o ForwardX11=no
+        -o UpdateHostKeys=no
+        -o LogLevel=ERROR user@ses_1
+        ");
+    }
+
+    #[test]
+    fn a_command_is_passed_on_and_is_no_option() {
+        let words = words(&["-oProxyCommand=evil", "a b"]);
+        let at = words.iter().position(|word| word == "user@ses_1").unwrap();
+        assert_eq!(words[at + 1..], ["--", "-oProxyCommand=evil", "a b"]);
+    }
+
+    #[test]
+    fn keys_that_are_named_are_the_ones_that_come_in() {
+        let directory = camino_tempfile::tempdir().unwrap();
+        let [one, two] = ["one.pub", "two.pub"].map(|name| directory.path().join(name));
+        fs_err::write(&one, "ssh-ed25519 one\n").unwrap();
+        fs_err::write(&two, "ssh-ed25519 two").unwrap();
+        let keys = public_keys(&[one, two]).unwrap();
+        assert_eq!(keys, "ssh-ed25519 one\nssh-ed25519 two\n");
+        let missing = public_keys(&[directory.path().join("none.pub")]);
+        assert!(missing.is_err());
+    }
+}

@@ -10,6 +10,10 @@ use crate::error::CommandError;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+Examples:
+  nacre snapshot export base base.nacre
+  nacre snapshot export base s3://pearls/nacre --level 9
+
 FILE is a file, which must not exist yet; a directory (one that exists, or a name with a slash at
 its end); or s3://BUCKET/PREFIX. A directory and a store hold any number of snapshots; what is there
 already is not sent again, so an export that was cut off goes on where it was. For S3 the usual

@@ -17,8 +17,16 @@ use crate::output::{facts, or_dash, table};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Show every snapshot
+    #[command(after_help = "\
+Examples:
+  nacre snapshot ls
+  nacre snapshot ls --json | jq -r '.snapshots[].id'")]
     Ls,
     /// Show one snapshot
+    #[command(after_help = "\
+Examples:
+  nacre snapshot show base
+  nacre snapshot show base --wait --json | jq -r .digest")]
     Show {
         /// Its id, name, or the beginning of its id
         snapshot: String,
@@ -27,12 +35,24 @@ pub(crate) enum Command {
         wait: bool,
     },
     /// Compare a snapshot's content with its digest
+    #[command(after_help = "\
+Examples:
+  nacre snapshot verify base
+  nacre snapshot verify --all")]
     Verify(verify::Arguments),
     /// Write a snapshot where other machines can read it
     Export(export::Arguments),
     /// Take in a snapshot that was exported
+    #[command(after_help = "\
+Examples:
+  nacre snapshot import base.nacre
+  nacre snapshot import s3://pearls/nacre --snapshot base --name base-from-there")]
     Import(import::Arguments),
     /// Remove snapshots; what others build on stays on the disk
+    #[command(after_help = "\
+Examples:
+  nacre snapshot rm before
+  nacre storage gc                      # and what nothing needs any more")]
     Rm {
         /// Ids, names, or beginnings of ids
         #[arg(required = true, value_name = "SNAPSHOT")]
