@@ -166,8 +166,10 @@ impl Sessions {
         let handle = self.open(session).await?;
         handle.stop(StopReason::Manual).await?;
         handle.is_over().await?;
-        // From here on its hub can write nothing more.
+        // From here on its hub can write nothing more, and nobody makes another.
         let shared = self.shared();
+        let opening = shared.opening(session);
+        let _nobody_opens_it = opening.gate.lock().await;
         let now = shared.clock.now();
         let until = shared.lease_end(now);
         let fence = shared

@@ -202,7 +202,7 @@ impl Shared {
             .cloned()
     }
 
-    fn opening(&self, session: Id<Session>) -> Opening<'_> {
+    pub(crate) fn opening(&self, session: Id<Session>) -> Opening<'_> {
         let mut gates = self.gates.lock().expect("no holder of this lock panics");
         Opening {
             shared: self,
@@ -232,10 +232,10 @@ impl Shared {
 }
 
 /// Somebody who opens a session. The last who does takes the gate along.
-struct Opening<'a> {
+pub(crate) struct Opening<'a> {
     shared: &'a Shared,
     session: Id<Session>,
-    gate: Gate,
+    pub(crate) gate: Gate,
 }
 
 impl Drop for Opening<'_> {

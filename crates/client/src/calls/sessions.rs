@@ -81,9 +81,7 @@ impl Client {
 
     /// Stops and forgets it.
     pub async fn delete_session(&self, id: &str) -> Result<(), ClientError> {
-        // A session that is just being stopped is busy for a moment. Gone twice is gone.
         self.call(Method::DELETE, &[V1, SESSIONS, id])
-            .same_again()
             .patient()
             .done()
             .await

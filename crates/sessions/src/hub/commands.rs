@@ -1,8 +1,9 @@
 //! What is asked of a session from outside.
 
 use model::SnapshotId;
-use model::session::{Effect, Event, Refused, State};
+use model::session::{Effect, Event, Refused, Rest, State};
 use serde_json::json;
+use store::snapshots::Snapshot as Receipt;
 use store::{NewEvent, Write};
 
 use super::commits::Then;
@@ -28,13 +29,7 @@ impl Hub {
                 let begun = self.happen(begin).await?;
                 answer(reply, begun.map_err(HubError::from));
             }
-            Command::Rest(to, reply) => {
-                let until = later(now, settings.rest);
-                match self.happen(Event::Rest { to, at: now, until }).await? {
-                    Ok(()) => self.waiting.for_rest(reply),
-                    Err(refused) => answer(reply, Err(refused.into())),
-                }
-            }
+            Command::Rest(to, reply) => self.be_put_to_rest(to, reply).await?,
             Command::Recover(origin, reply) => {
                 let until = later(now, settings.boot);
                 match self.happen(Event::Recover { origin, until }).await? {
@@ -99,6 +94,16 @@ impl Hub {
             Command::LetGo => return Err(End::Fenced),
         }
         self.tell_waiting().await
+    }
+
+    async fn be_put_to_rest(&mut self, to: Rest, reply: Reply<Option<Receipt>>) -> Result<(), End> {
+        let at = self.shared.clock.now();
+        let until = later(at, self.shared.settings.rest);
+        match self.happen(Event::Rest { to, at, until }).await? {
+            Ok(()) => self.waiting.for_rest(reply),
+            Err(refused) => answer(reply, Err(refused.into())),
+        }
+        Ok(())
     }
 
     async fn rename(&mut self, title: String, reply: Reply<()>) -> Result<(), End> {

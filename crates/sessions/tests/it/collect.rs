@@ -9,6 +9,8 @@ use nacre_sessions::{Handle, Settings};
 use provider::fake::Fake;
 use provider::{Capability, ProviderError};
 use store::prompts::Status;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::prompts::{is, prompt};
 use crate::world::{World, quick, within};
@@ -19,7 +21,7 @@ async fn without_pause(settings: Settings) -> World {
     World::set(fake, settings).await
 }
 
-async fn last(session: &Handle) -> SnapshotId {
+fn last(session: &Handle) -> SnapshotId {
     session.seen().borrow().snapshot.clone().unwrap()
 }
 
@@ -33,6 +35,32 @@ async fn what_a_deleted_session_had_is_given_back() {
         world.sandboxes().await.is_empty() && world.fake.snapshots().await.is_empty()
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_session_is_deleted_however_many_open_it_meanwhile() {
+    let world = World::new().await;
+    let mut crowd = JoinSet::new();
+    let (ids, _) = watch::channel(None);
+    for _ in 0..8 {
+        let (sessions, ids) = (world.sessions.clone(), ids.subscribe());
+        crowd.spawn(async move {
+            loop {
+                let id = *ids.borrow();
+                if let Some(id) = id {
+                    let _ = sessions.open(id).await;
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    for _ in 0..20 {
+        let session = world.session().await;
+        session.ensure_ready().await.unwrap();
+        ids.send_replace(Some(session.session()));
+        world.sessions.delete(session.session()).await.unwrap();
+    }
+    crowd.shutdown().await;
 }
 
 #[tokio::test]
@@ -70,7 +98,7 @@ async fn of_ten_pauses_the_last_disks_are_kept() {
     for _ in 0..10 {
         session.ensure_ready().await.unwrap();
         session.pause(PauseReason::Manual).await.unwrap();
-        taken.push(last(&session).await);
+        taken.push(last(&session));
         world.sessions.collect().await.unwrap();
         world.sessions.seal_orphans().await;
     }
@@ -95,7 +123,7 @@ async fn a_stopped_session_keeps_its_last_disk() {
     world.sessions.seal_orphans().await;
     world.sessions.collect().await.unwrap();
     assert!(world.sandboxes().await.is_empty());
-    let kept = BTreeSet::from([last(&session).await]);
+    let kept = BTreeSet::from([last(&session)]);
     assert_eq!(world.fake.snapshots().await, kept);
     let fork = world.sessions.fork(session.session(), None, None).await;
     let fork = world.sessions.open(fork.unwrap()).await.unwrap();
@@ -125,7 +153,7 @@ async fn nobody_begins_from_what_was_given_up() {
     for _ in 0..2 {
         session.ensure_ready().await.unwrap();
         session.pause(PauseReason::Manual).await.unwrap();
-        taken.push(last(&session).await);
+        taken.push(last(&session));
     }
     let mut tx = world.store.begin().await.unwrap();
     let now = model::Clock::now(&model::SystemClock);
