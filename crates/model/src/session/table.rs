@@ -327,3 +327,31 @@ fn every_state_by_every_event() {
     }
     insta::assert_snapshot!(short(&table));
 }
+
+#[test]
+fn the_agent_of_every_state_by_what_there_is_to_do() {
+    let queued = Work {
+        is_queued: true,
+        ..Work::default()
+    };
+    let under_way = Work {
+        is_under_way: true,
+        ..queued
+    };
+    let asked = Work {
+        is_asked: true,
+        ..under_way
+    };
+    let mut table = String::new();
+    for (name, state) in states() {
+        write!(table, "{name:<31}").unwrap();
+        for work in [Work::default(), queued, under_way, asked] {
+            let agent = state.agent_state(work);
+            let word = agent.map_or("–".to_owned(), |it| serde_json::to_string(&it).unwrap());
+            write!(table, " {:<8}", word.replace('"', "")).unwrap();
+        }
+        table.truncate(table.trim_end().len());
+        table.push('\n');
+    }
+    insta::assert_snapshot!(table, @"");
+}

@@ -45,7 +45,7 @@ pub use pull::{NewPull, Pull, PullState};
 pub use repository::{NewRepository, Repository};
 pub use secret::{NewSecret, SecretInfo, SecretScope};
 pub use session::{
-    ChangeSession, ClientStatus, Degraded, Fork, NewRepo, NewSession, PhaseInfo, Recover, Session,
+    AgentState, ChangeSession, ClientStatus, Degraded, Fork, NewRepo, NewSession, PhaseInfo, Recover, Session,
     SessionType, SessionWithReceipt, Status,
 };
 pub use snapshot::{NewSnapshot, Receipt, SnapshotInfo};
