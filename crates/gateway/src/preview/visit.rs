@@ -174,9 +174,10 @@ impl Visit {
         // What a browser would send to it inside; servers refuse names that they do not know.
         let inner = HeaderValue::try_from(format!("localhost:{}", way.port));
         let inner = inner.map_err(|_| InsideError::Path)?;
-        // A page that asks its own server is of the same origin inside, too.
+        // A page that asks its own server is of the same origin inside, too. The editor compares
+        // with the name that was forwarded, and refuses its own sockets else.
         let is_own = parts.headers.contains_key(header::ORIGIN);
-        if is_own && !headers::is_foreign(&parts.headers) {
+        if is_own && !way.is_ours && !headers::is_foreign(&parts.headers) {
             let origin = HeaderValue::try_from(format!("http://localhost:{}", way.port));
             let origin = origin.map_err(|_| InsideError::Path)?;
             parts.headers.insert(header::ORIGIN, origin);

@@ -124,6 +124,25 @@ async fn the_editor_is_reached_by_a_token_and_nothing_beside_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_editors_own_page_is_of_the_origin_that_it_is_told() {
+    let mut shown = Shown::new().await;
+    shown.program(9000, |request| echo(&request)).await;
+    let host = shown.host(Target::Editor);
+    let asked = shown
+        .request(Target::Editor, "/vscode/x")
+        .header("cookie", COOKIE)
+        .header("origin", format!("http://{host}"))
+        .body(nothing())
+        .unwrap();
+    let seen = text(shown.send(asked).await).await;
+    assert!(seen.contains(&format!("origin: http://{host}")), "{seen}");
+    assert!(
+        seen.contains(&format!("x-forwarded-host: {host}")),
+        "{seen}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pages_of_other_origins_change_nothing() {
     let mut shown = Shown::new().await;
     shown.program(3000, |request| echo(&request)).await;
