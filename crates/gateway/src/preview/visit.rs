@@ -65,6 +65,7 @@ impl Visit {
             Ok(woken) => woken,
             Err(answer) => return *answer,
         };
+        let is_navigation = is_navigation(&request);
         let (parts, body) = request.into_parts();
         let body = body.map_err(io::Error::other).boxed_unsync();
         let sent = match self.prepare(parts, body, &way, &inside).await {
@@ -73,6 +74,14 @@ impl Visit {
         };
         match (sent, client) {
             (Err(error), _) => self.failed(&error, &way, &inside).await,
+            // A session runs before its editor and its desktop do.
+            (Ok(response), _)
+                if way.is_ours
+                    && is_navigation
+                    && response.status() == StatusCode::BAD_GATEWAY =>
+            {
+                page::waiting("Nothing answers there yet. This page looks again by itself.")
+            }
             (Ok(response), Some(client)) => self.upgraded(response, client, &way, handle),
             (Ok(response), None) => self.answered(response, &way),
         }

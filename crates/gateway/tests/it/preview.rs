@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use wire::v1::Role;
 
-use crate::shown::{COOKIE, Shown, body, echo, nothing, socket_echo, text};
+use crate::shown::{body, COOKIE, Shown, body, echo, nothing, socket_echo, text};
 use crate::world::{World, caller};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,6 +140,27 @@ async fn the_editors_own_page_is_of_the_origin_that_it_is_told() {
         seen.contains(&format!("x-forwarded-host: {host}")),
         "{seen}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_editor_that_is_not_up_yet_is_looked_for_again() {
+    let mut shown = Shown::new().await;
+    let down = |_| {
+        let mut answer = hyper::Response::new(body("down"));
+        *answer.status_mut() = StatusCode::BAD_GATEWAY;
+        answer
+    };
+    shown.program(9000, down).await;
+    let asked = |accept: &str| {
+        let request = shown.request(Target::Editor, "/vscode/");
+        let request = request.header("cookie", COOKIE).header("accept", accept);
+        request.body(nothing()).unwrap()
+    };
+    let page = shown.send(asked("text/html")).await;
+    assert_eq!(page.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(text(page).await.contains("http-equiv=\"refresh\""));
+    let script = shown.send(asked("*/*")).await;
+    assert_eq!(script.status(), StatusCode::BAD_GATEWAY);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -51,6 +51,7 @@ try {
     await shot("sessions");
     await to(`/sessions/${main}`);
     await page.locator(".turn-end").waitFor();
+    await shot("session");
     await page.keyboard.press("Control+k");
     await page.getByRole("option").nth(8).waitFor();
     await shot("palette");
@@ -61,7 +62,7 @@ try {
     await page.locator(".tool-head", { hasText: "edit" }).click();
     await page.waitForTimeout(2500);
     await page.locator(".rows").evaluate((rows) => rows.scrollTo(0, 0));
-    await shot("session");
+    await shot("terminal");
     await to(`/sessions/${main}/changes`);
     await page.locator(".changed-head", { hasText: "todo.js" }).click();
     await page
@@ -72,6 +73,10 @@ try {
     await to(`/sessions/${served}/preview`);
     await page.frameLocator(".framed iframe").getByRole("heading").waitFor();
     await shot("preview");
+    await to(`/sessions/${served}/services`);
+    await page.locator(".list-main", { hasText: "site" }).click();
+    await page.getByLabel("Log of site").getByText(/GET/).first().waitFor();
+    await shot("services");
     await to(`/sessions/${main}/files`);
     for (const name of ["pearl", "src", "todo.js"]) await page.locator(".tree-item", { hasText: name }).click();
     await page.getByLabel("Contents of pearl/src/todo.js").waitFor();
