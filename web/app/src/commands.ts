@@ -58,13 +58,18 @@ function isDone(deed: Deed, session: v1.Session | undefined): boolean {
   return session === undefined || can(deed, statusOf(session));
 }
 
+/** An older server does not say, and then it may. */
+function hasTurn({ client_status, agent_state }: v1.Session): boolean {
+  return client_status === "running" && agent_state !== "idle";
+}
+
 function toAgent(id: string, session: v1.Session | undefined): Command[] {
   const named = { id, title: session?.title ?? "this session" };
   return [
     ...(isDone("prompt", session)
       ? [here("Write to the agent", "pencil", () => document.getElementById("composer")?.focus())]
       : []),
-    ...(session === undefined || statusOf(session) === "running"
+    ...(session === undefined || hasTurn(session)
       ? [here("Cancel the turn", "close", () => client.cancel(id).catch(complain), "Escape")]
       : []),
     ...(isDone("pause", session) ? [here("Pause", "pause", () => pause(named))] : []),

@@ -76,9 +76,7 @@ impl Visit {
             (Err(error), _) => self.failed(&error, &way, &inside).await,
             // A session runs before its editor and its desktop do.
             (Ok(response), _)
-                if way.is_ours
-                    && is_navigation
-                    && response.status() == StatusCode::BAD_GATEWAY =>
+                if way.is_ours && is_navigation && response.status() == StatusCode::BAD_GATEWAY =>
             {
                 page::waiting("Nothing answers there yet. This page looks again by itself.")
             }

@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use wire::v1::Role;
 
-use crate::shown::{body, COOKIE, Shown, body, echo, nothing, socket_echo, text};
+use crate::shown::{COOKIE, Shown, body, echo, nothing, socket_echo, text};
 use crate::world::{World, caller};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -353,5 +353,24 @@ fn the_agent_of_every_state_by_what_there_is_to_do() {
         table.truncate(table.trim_end().len());
         table.push('\n');
     }
-    insta::assert_snapshot!(table, @"");
+    insta::assert_snapshot!(table, @"
+    new                             sleeping queued   queued   queued
+    booting                         waking   waking   waking   waking
+    boot failed                     sleeping queued   queued   queued
+    running                         idle     queued   busy     waiting
+    running, snapshot taken         idle     queued   busy     waiting
+    pausing                         idle     queued   busy     waiting
+    suspending                      idle     queued   busy     waiting
+    capturing                       waking   waking   busy     waiting
+    moving                          waking   waking   busy     waiting
+    paused in place                 sleeping queued   queued   queued
+    paused in place, going to disk  sleeping queued   queued   queued
+    paused on disk                  sleeping queued   queued   queued
+    waking                          waking   waking   waking   waking
+    starting from its disk          waking   waking   waking   waking
+    degraded                        sleeping queued   queued   queued
+    suspended                       sleeping queued   queued   queued
+    suspended in place              sleeping queued   queued   queued
+    stopping                        –        –        –        –
+    ");
 }

@@ -6,7 +6,7 @@ import { ago, money, plural, tokens } from "../format";
 import { IfMember } from "../rights";
 import { Link, navigate } from "../router";
 import { can, statusOf } from "../session/status";
-import { hasFailed, lastTest, readTool, summary, toolName } from "../session/tool";
+import { hasFailed, lastTest, readTool, summary, type ToolCall, toolName } from "../session/tool";
 import { costOf } from "../sessions/cost";
 import { DiffLines } from "../text/diff-lines";
 import { Counts } from "../text/diff-view";
@@ -126,7 +126,7 @@ function Column({ loaded, changes, skip, rival, rivals }: ColumnProps) {
           </button>
         </IfMember>
       </header>
-      <Facts side={side} changes={changes} skip={skip} now={now} />
+      <Facts side={side} changes={changes} now={now} />
       <div className="compare-part">
         <h2 className="section-name">Changes{changes ? ` since ${sinceWords(changes)}` : ""}</h2>
         {changes === undefined ? <p className="muted small">Looking…</p> : null}
@@ -171,20 +171,25 @@ function sinceWords({ since }: Changes): string {
 interface FactsProps {
   side: Side;
   changes: Changes | null | undefined;
-  skip: number;
   now: number;
 }
 
-function Facts({ side, changes, skip, now }: FactsProps) {
+function callsIn(messages: readonly v1.Message[]): ToolCall[] {
+  return messages
+    .flatMap((message) => message.parts.map((part) => part.content as { kind?: string }))
+    .filter((content) => content.kind === "tool")
+    .map(readTool);
+}
+
+/** What it took itself, as its cost is; but tests that passed before the fork have passed here, too. */
+function Facts({ side, changes, now }: FactsProps) {
+  const own = side.messages.filter((message) => !message.inherited);
   const transcript = new Transcript();
-  transcript.addOlder(side.messages.slice(skip));
+  transcript.addOlder(own);
   const usage = transcript.usage();
-  const calls = transcript.messages
-    .flatMap((message) => message.parts)
-    .filter((part) => part.content.kind === "tool")
-    .map((part) => readTool(part.content));
+  const calls = callsIn(own);
   const failed = calls.filter(hasFailed).length;
-  const test = lastTest(calls);
+  const test = lastTest(callsIn(side.messages));
   const cost = costOf(side.session) ?? usage.cost_micros;
   const added = changes?.patches.reduce((sum, patch) => sum + patch.added, 0) ?? 0;
   const removed = changes?.patches.reduce((sum, patch) => sum + patch.removed, 0) ?? 0;
@@ -256,7 +261,12 @@ function Changed({ changes, rival }: { changes: Changes; rival: readonly FilePat
       {isCut ? <p className="muted small">There is more than is shown here.</p> : null}
       {same.size === 0 ? null : (
         <details className="compare-same">
-          <summary className="muted small">{plural(same.size, "file")} changed alike in both</summary>
+          <summary className="row muted small">
+            <span className="fold-mark">
+              <Icon name="fold" size={12} />
+            </span>
+            {plural(same.size, "file")} changed alike in both
+          </summary>
           <Patches patches={patches.filter((patch) => same.has(patch.path))} isOpen={false} />
         </details>
       )}
@@ -295,10 +305,7 @@ function textOf(message: v1.Message): string {
 }
 
 function MessageView({ message }: { message: v1.Message }) {
-  const calls = message.parts
-    .map((part) => part.content as { kind?: string })
-    .filter((content) => content.kind === "tool")
-    .map(readTool);
+  const calls = callsIn([message]);
   if (message.role === "user") {
     return (
       <div className="said">
