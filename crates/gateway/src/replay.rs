@@ -199,11 +199,13 @@ impl Replay {
         let actions = store.list_actions(session, None, ACTIONS).await?;
         let env_requests = store.open_env_requests(session).await?;
         let now = self.shared.clock.now();
+        let work = store.work_of(&[session], now).await?;
+        let work = work.get(&session).copied().unwrap_or_default();
         let site = self.shared.settings.preview.as_ref();
         let init = Init {
             r#type: "init".to_owned(),
             runtime: shown::runtime(&record, site),
-            session: shown::session(&record, site),
+            session: shown::session(&record, work, site),
             seq,
             messages: messages.into_iter().map(shown::message).collect(),
             questions: questions

@@ -1,6 +1,6 @@
 //! Records as clients see them.
 
-use model::session::{Boot, Held, Lifecycle, Resting, State, Way};
+use model::session::{Boot, Held, Lifecycle, Resting, State, Way, Work};
 use model::{Origin, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,7 +13,7 @@ use crate::next;
 use crate::preview::{Site, Target};
 
 /// A session as `GET /v1/sessions/{id}` shows it.
-pub fn session(record: &Record, site: Option<&Site>) -> v1::Session {
+pub fn session(record: &Record, work: Work, site: Option<&Site>) -> v1::Session {
     let state = &record.state;
     let lifecycle = state.lifecycle().ok();
     let spec: Value = serde_json::from_str(&record.spec).unwrap_or_default();
@@ -28,6 +28,10 @@ pub fn session(record: &Record, site: Option<&Site>) -> v1::Session {
         client_status: lifecycle.as_ref().map_or(v1::ClientStatus::Error, |it| {
             client_status(it.client_status())
         }),
+        agent_state: lifecycle
+            .as_ref()
+            .and_then(|it| it.agent_state(work))
+            .and_then(|state| same_word(&word(&state))),
         r#type: same_word(record.r#type.as_str()).unwrap_or_default(),
         channel: record.channel.as_str().to_owned(),
         provider: record.provider.clone(),

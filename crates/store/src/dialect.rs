@@ -16,6 +16,26 @@ macro_rules! usage_of_sessions {
     };
 }
 
+macro_rules! work_of_sessions {
+    ($list:literal) => {
+        concat!(
+            "SELECT session_id, 'queued' AS what FROM prompts
+             WHERE status = 'queued' AND session_id IN (",
+            $list,
+            ") UNION SELECT session_id, 'under_way' FROM prompts
+             WHERE status IN ('dispatched', 'accepted') AND session_id IN (",
+            $list,
+            ") UNION SELECT session_id, 'asked' FROM questions
+             WHERE closed_at IS NULL AND session_id IN (",
+            $list,
+            ") UNION SELECT session_id, 'asked' FROM actions
+             WHERE status = 'pending' AND expires_at > $2 AND session_id IN (",
+            $list,
+            ")"
+        )
+    };
+}
+
 /// Holds the row until the transaction ends. SQLite has but one writer, and holds everything.
 pub(crate) const FENCE: Sql = Sql {
     sqlite: "SELECT last_seq, first_seq, last_prompt FROM sessions WHERE id = $1 AND term = $2",
@@ -47,6 +67,12 @@ pub(crate) const LOCK_ORGANISATIONS: Sql = Sql {
 pub(crate) const USAGE_OF_SESSIONS: Sql = Sql {
     sqlite: usage_of_sessions!("SELECT value FROM json_each($1)"),
     postgres: usage_of_sessions!("SELECT jsonb_array_elements_text(CAST($1 AS JSONB))"),
+};
+
+/// What several sessions have to do, a row for each that is so.
+pub(crate) const WORK_OF_SESSIONS: Sql = Sql {
+    sqlite: work_of_sessions!("SELECT value FROM json_each($1)"),
+    postgres: work_of_sessions!("SELECT jsonb_array_elements_text(CAST($1 AS JSONB))"),
 };
 
 /// Tables as they are, for whoever wants to know which migrations were made.

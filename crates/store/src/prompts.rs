@@ -9,11 +9,15 @@
 //!
 //! A move names where the prompt is, and changes nothing when it is elsewhere.
 
+use std::collections::BTreeMap;
+
+use model::session::Work;
 use model::{Id, Session, Timestamp};
 use sqlx::FromRow;
 
-use crate::columns::{count, maybe_count, maybe_time, millis, number, time, words};
+use crate::columns::{count, id, json, maybe_count, maybe_time, millis, number, time, words};
 use crate::connection::{Connection, changed, on};
+use crate::dialect;
 use crate::limits::{self, cut, within};
 use crate::tx::Reader;
 use crate::{Error, Fenced, Result, Store};
@@ -284,6 +288,33 @@ impl Store {
             .fetch_all(c)
             .await)?;
         rows.into_iter().map(Row::into_prompt).collect()
+    }
+
+    /// Of each that has something to do now.
+    pub async fn work_of(
+        &self,
+        sessions: &[Id<Session>],
+        now: Timestamp,
+    ) -> Result<BTreeMap<Id<Session>, Work>> {
+        let ids: Vec<String> = sessions.iter().map(ToString::to_string).collect();
+        let mut reader = Reader::acquire(&self.database).await?;
+        let mut connection = reader.connection();
+        let sql = dialect::WORK_OF_SESSIONS.on(&connection);
+        let rows: Vec<(String, String)> = on!(&mut connection, c => sqlx::query_as(sql)
+            .bind(json(&ids))
+            .bind(millis(now))
+            .fetch_all(c)
+            .await)?;
+        let mut all: BTreeMap<_, Work> = BTreeMap::new();
+        for (session, what) in rows {
+            let work = all.entry(id(&session)?).or_default();
+            match &*what {
+                "queued" => work.is_queued = true,
+                "under_way" => work.is_under_way = true,
+                _ => work.is_asked = true,
+            }
+        }
+        Ok(all)
     }
 }
 

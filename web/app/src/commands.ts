@@ -8,7 +8,7 @@ import { PANELS } from "./panels/panels";
 import { newTerminal } from "./panels/terminal-tabs";
 import { navigate, type Page } from "./router";
 import { archive, fork, pause, remove, resume, stop, takeSnapshot } from "./session/deeds";
-import { can, shown, statusOf } from "./session/status";
+import { can, type Deed, listed, statusOf } from "./session/status";
 import { openNew } from "./sessions/new";
 import { nextTheme, setTheme } from "./theme";
 import type { IconName } from "./ui/icon";
@@ -22,18 +22,22 @@ export interface Command {
   act: () => void;
 }
 
-export function commandsAt(page: Page, sessions: readonly v1.Session[]): Command[] {
-  const here = page.page === "session" ? page.id : null;
-  const session = sessions.find((one) => one.id === here);
+/** Who may only look is offered no deeds. */
+export function commandsAt(page: Page, sessions: readonly v1.Session[], mayChange: boolean): Command[] {
+  const id = page.page === "session" ? page.id : null;
+  const session = sessions.find((one) => one.id === id);
   return [
-    ...(here === null ? [] : ofSession(here, session, sessions)),
-    ...(here === null ? [] : ofPanels(here)),
-    ...everywhere(),
+    ...(id === null || !mayChange ? [] : toAgent(id, session)),
+    ...(id === null ? [] : comparing(id, session, sessions)),
+    ...(id === null || !mayChange ? [] : toSession(id, session)),
+    ...(id === null ? [] : ofPanels(id)),
+    ...(mayChange ? [everywhere("New session", "n", "plus", openNew)] : []),
+    ...ANYBODYS,
     ...sessions.map(
       (one): Command => ({
         group: "Sessions",
         name: one.title,
-        hint: [shown(statusOf(one)).label, repoName(one.repos?.[0]?.url)].filter((word) => word !== "").join(" · "),
+        hint: [listed(one).label, repoName(one.repos?.[0]?.url)].filter((word) => word !== "").join(" · "),
         icon: "command",
         act: () => navigate(`/sessions/${one.id}`),
       }),
@@ -41,18 +45,41 @@ export function commandsAt(page: Page, sessions: readonly v1.Session[]): Command
   ];
 }
 
-function ofSession(id: string, session: v1.Session | undefined, all: readonly v1.Session[]): Command[] {
+const here = (name: string, icon: IconName, act: () => unknown, hint = ""): Command => ({
+  group: "This session",
+  name,
+  hint,
+  icon,
+  act: () => void act(),
+});
+
+/** One that is not on the list is offered everything: the server says what it refuses. */
+function isDone(deed: Deed, session: v1.Session | undefined): boolean {
+  return session === undefined || can(deed, statusOf(session));
+}
+
+/** An older server does not say, and then it may. */
+function hasTurn({ client_status, agent_state }: v1.Session): boolean {
+  return client_status === "running" && agent_state !== "idle";
+}
+
+function toAgent(id: string, session: v1.Session | undefined): Command[] {
   const named = { id, title: session?.title ?? "this session" };
-  // One that is not on the list is offered everything: the server says what it refuses.
-  const status = session === undefined ? undefined : statusOf(session);
-  const isDone = (deed: Parameters<typeof can>[0]) => status === undefined || can(deed, status);
-  const command = (name: string, icon: IconName, act: () => unknown, hint = ""): Command => ({
-    group: "This session",
-    name,
-    hint,
-    icon,
-    act: () => void act(),
-  });
+  return [
+    ...(isDone("prompt", session)
+      ? [here("Write to the agent", "pencil", () => document.getElementById("composer")?.focus())]
+      : []),
+    ...(session === undefined || hasTurn(session)
+      ? [here("Cancel the turn", "close", () => client.cancel(id).catch(complain), "Escape")]
+      : []),
+    ...(isDone("pause", session) ? [here("Pause", "pause", () => pause(named))] : []),
+    ...(isDone("resume", session) ? [here("Resume", "play", () => resume(named))] : []),
+    ...(isDone("snapshot", session) ? [here("Take a snapshot", "keep", () => takeSnapshot(named))] : []),
+    ...(isDone("fork", session) ? [here("Fork", "branch", () => fork(named))] : []),
+  ];
+}
+
+function comparing(id: string, session: v1.Session | undefined, all: readonly v1.Session[]): Command[] {
   const kin = all.filter(
     (one) =>
       one.id !== id &&
@@ -60,28 +87,22 @@ function ofSession(id: string, session: v1.Session | undefined, all: readonly v1
         one.id === session?.parent_id ||
         (session?.parent_id && one.parent_id === session.parent_id)),
   );
+  return kin.map((one) =>
+    here(`Compare with “${one.title}”`, "branch", () => navigate(`/compare/${id}/${one.id}`), "compare"),
+  );
+}
+
+function toSession(id: string, session: v1.Session | undefined): Command[] {
+  const named = { id, title: session?.title ?? "this session" };
   return [
-    ...(isDone("prompt")
-      ? [command("Write to the agent", "pencil", () => document.getElementById("composer")?.focus())]
-      : []),
-    ...(status === undefined || status === "running"
-      ? [command("Cancel the turn", "close", () => client.cancel(id).catch(complain), "Escape")]
-      : []),
-    ...(isDone("pause") ? [command("Pause", "pause", () => pause(named))] : []),
-    ...(isDone("resume") ? [command("Resume", "play", () => resume(named))] : []),
-    ...(isDone("snapshot") ? [command("Take a snapshot", "keep", () => takeSnapshot(named))] : []),
-    ...(isDone("fork") ? [command("Fork", "branch", () => fork(named))] : []),
-    ...kin.map((one) =>
-      command(`Compare with “${one.title}”`, "branch", () => navigate(`/compare/${id}/${one.id}`), "compare"),
-    ),
-    command("New terminal", "command", () => {
+    here("New terminal", "command", () => {
       navigate(`/sessions/${id}/terminal`);
       newTerminal(id);
     }),
-    command("Rename", "pencil", () => document.getElementById("session-title")?.click()),
-    ...(isDone("stop") ? [command("Stop for good…", "stop", () => stop(named))] : []),
-    command("Archive", "keep", () => archive(named)),
-    command("Delete", "trash", () => remove(named), "can be undone for a moment"),
+    here("Rename", "pencil", () => document.getElementById("session-title")?.click()),
+    ...(isDone("stop", session) ? [here("Stop for good…", "stop", () => stop(named))] : []),
+    here("Archive", "keep", () => archive(named)),
+    here("Delete", "trash", () => remove(named), "can be undone for a moment"),
   ];
 }
 
@@ -99,23 +120,21 @@ function ofPanels(id: string): Command[] {
   return [...panels, { ...hide, act: () => navigate(`/sessions/${id}`) }];
 }
 
-function everywhere(): Command[] {
-  const command = (name: string, hint: string, icon: IconName, act: () => void): Command => ({
-    group: "Everywhere",
-    name,
-    hint,
-    icon,
-    act,
-  });
-  return [
-    command("New session", "n", "plus", openNew),
-    command("All sessions", "page", "back", () => navigate("/")),
-    command("Settings", "page", "key", () => navigate("/settings/models")),
-    command("Keys", "?", "keyboard", openKeys),
-    command("Light or dark", "theme", "moon", nextTheme),
-    command("As the system has it", "theme", "sun", () => setTheme("system")),
-  ];
-}
+const everywhere = (name: string, hint: string, icon: IconName, act: () => void): Command => ({
+  group: "Everywhere",
+  name,
+  hint,
+  icon,
+  act,
+});
+
+const ANYBODYS: readonly Command[] = [
+  everywhere("All sessions", "page", "back", () => navigate("/")),
+  everywhere("Settings", "page", "key", () => navigate("/settings/models")),
+  everywhere("Keys", "?", "keyboard", openKeys),
+  everywhere("Light or dark", "theme", "moon", nextTheme),
+  everywhere("As the system has it", "theme", "sun", () => setTheme("system")),
+];
 
 /** Every word of the search is somewhere in it; what begins with it comes first, groups stay together. */
 export function matching<T extends { group: string; name: string; hint: string }>(

@@ -1,6 +1,7 @@
 // Keys that work everywhere, and a list of all of them.
 
 import { Fragment, useEffect } from "react";
+import { useMayChange } from "./rights";
 import { Store, useStore } from "./store";
 import { Dialog } from "./ui/dialog";
 
@@ -12,7 +13,10 @@ export function openKeys(): void {
 
 export const MAIN_KEY = /Mac/.test(navigator.userAgent) ? "⌘" : "Ctrl";
 
-const GROUPS: readonly { name: string; keys: readonly (readonly [string, string])[] }[] = [
+/** Those with a third word are for whoever may change something. */
+type Key = readonly [string, string, "changes"?];
+
+const GROUPS: readonly { name: string; keys: readonly Key[] }[] = [
   {
     name: "Everywhere",
     keys: [
@@ -29,16 +33,16 @@ const GROUPS: readonly { name: string; keys: readonly (readonly [string, string]
       ["/", "search"],
       ["j k", "down, up"],
       ["Enter", "open"],
-      ["n", "new session"],
+      ["n", "new session", "changes"],
     ],
   },
   {
     name: "In a conversation",
     keys: [
-      ["Enter", "send, or queue while a turn runs"],
-      ["Shift Enter", "new line"],
-      ["Alt Enter", "into the turn that is under way"],
-      ["Escape", "cancel the turn"],
+      ["Enter", "send, or queue while a turn runs", "changes"],
+      ["Shift Enter", "new line", "changes"],
+      ["Alt Enter", "into the turn that is under way", "changes"],
+      ["Escape", "cancel the turn", "changes"],
     ],
   },
   {
@@ -46,7 +50,7 @@ const GROUPS: readonly { name: string; keys: readonly (readonly [string, string]
     keys: [
       ["← →", "on the tabs: the panel before, the one after"],
       ["← →", "on the bar between: narrower, wider"],
-      [`${MAIN_KEY} S`, "in the editor: save"],
+      [`${MAIN_KEY} S`, "in the editor: save", "changes"],
     ],
   },
 ];
@@ -79,13 +83,18 @@ export function Keys() {
     addEventListener("keydown", onKey, true);
     return () => removeEventListener("keydown", onKey, true);
   }, []);
+  const isMember = useMayChange();
   if (!open) return null;
+  const groups = GROUPS.map(({ name, keys }) => ({
+    name,
+    keys: keys.filter(([, , changes]) => isMember || changes === undefined),
+  })).filter(({ keys }) => keys.length > 0);
   return (
     <Dialog label="Keys" onClose={() => isOpen.set(false)}>
       <div className="dialog-body">
         <h2>Keys</h2>
         <div className="keys">
-          {GROUPS.map((group) => (
+          {groups.map((group) => (
             <section key={group.name}>
               <h3 className="section-name">{group.name}</h3>
               <dl>

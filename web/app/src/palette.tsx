@@ -2,6 +2,7 @@ import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react"
 import { client } from "./api";
 import { type Command, commandsAt, matching } from "./commands";
 import { isTakenBy } from "./keys";
+import { useMayChange } from "./rights";
 import type { Page } from "./router";
 import { Store, useStore } from "./store";
 import { Dialog } from "./ui/dialog";
@@ -35,7 +36,11 @@ function Opened({ page, onClose }: { page: Page; onClose: () => void }) {
   const [search, setSearch] = useState("");
   const [at, setAt] = useState(0);
   const sessions = useLoaded(() => client.sessions({ limit: 200 }), "palette");
-  const commands = useMemo(() => commandsAt(page, sessions.value?.items ?? []), [page, sessions.value]);
+  const isMember = useMayChange();
+  const commands = useMemo(
+    () => commandsAt(page, sessions.value?.items ?? [], isMember),
+    [page, sessions.value, isMember],
+  );
   const found = useMemo(() => matching(commands, search).slice(0, 60), [commands, search]);
   const list = useRef<HTMLDivElement>(null);
   useEffect(() => {

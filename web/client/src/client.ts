@@ -166,8 +166,9 @@ export class Client {
     return this.#get(id, ["git", "status"], { repo });
   }
 
-  gitDiff(id: string, repo?: string, path?: string): Promise<unknown> {
-    return this.#get(id, ["git", "diff"], { repo, path });
+  /** Against the last commit, or against `base`, whatever was committed since. */
+  gitDiff(id: string, repo?: string, path?: string, base?: string): Promise<unknown> {
+    return this.#get(id, ["git", "diff"], { repo, path, base });
   }
 
   giveEnv(id: string, values: v1.EnvValues): Promise<void> {

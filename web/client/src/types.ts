@@ -39,6 +39,8 @@ export type ActionRisk = "read" | "write" | "danger";
 
 export type ActionStatus = "pending" | "approved" | "completed" | "denied" | "failed" | "expired";
 
+export type AgentState = "busy" | "waiting" | "idle" | "queued" | "waking" | "sleeping";
+
 export type Allow = "once" | "always";
 
 /** Lets a session's sandboxes reach a host. */
@@ -586,6 +588,7 @@ export interface PageSession {
     status: Status;
     /** What people are shown: a projection of the status and of what is under way. */
     client_status: ClientStatus;
+    agent_state?: AgentState | null;
     type: SessionType;
     channel: string;
     provider: string;
@@ -853,6 +856,7 @@ export interface Session {
   status: Status;
   /** What people are shown: a projection of the status and of what is under way. */
   client_status: ClientStatus;
+  agent_state?: AgentState | null;
   type: SessionType;
   channel: string;
   provider: string;

@@ -65,6 +65,7 @@ impl Visit {
             Ok(woken) => woken,
             Err(answer) => return *answer,
         };
+        let is_navigation = is_navigation(&request);
         let (parts, body) = request.into_parts();
         let body = body.map_err(io::Error::other).boxed_unsync();
         let sent = match self.prepare(parts, body, &way, &inside).await {
@@ -73,6 +74,12 @@ impl Visit {
         };
         match (sent, client) {
             (Err(error), _) => self.failed(&error, &way, &inside).await,
+            // A session runs before its editor and its desktop do.
+            (Ok(response), _)
+                if way.is_ours && is_navigation && response.status() == StatusCode::BAD_GATEWAY =>
+            {
+                page::waiting("Nothing answers there yet. This page looks again by itself.")
+            }
             (Ok(response), Some(client)) => self.upgraded(response, client, &way, handle),
             (Ok(response), None) => self.answered(response, &way),
         }
@@ -174,9 +181,10 @@ impl Visit {
         // What a browser would send to it inside; servers refuse names that they do not know.
         let inner = HeaderValue::try_from(format!("localhost:{}", way.port));
         let inner = inner.map_err(|_| InsideError::Path)?;
-        // A page that asks its own server is of the same origin inside, too.
+        // A page that asks its own server is of the same origin inside, too. The editor compares
+        // with the name that was forwarded, and refuses its own sockets else.
         let is_own = parts.headers.contains_key(header::ORIGIN);
-        if is_own && !headers::is_foreign(&parts.headers) {
+        if is_own && !way.is_ours && !headers::is_foreign(&parts.headers) {
             let origin = HeaderValue::try_from(format!("http://localhost:{}", way.port));
             let origin = origin.map_err(|_| InsideError::Path)?;
             parts.headers.insert(header::ORIGIN, origin);

@@ -124,6 +124,46 @@ async fn the_editor_is_reached_by_a_token_and_nothing_beside_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_editors_own_page_is_of_the_origin_that_it_is_told() {
+    let mut shown = Shown::new().await;
+    shown.program(9000, |request| echo(&request)).await;
+    let host = shown.host(Target::Editor);
+    let asked = shown
+        .request(Target::Editor, "/vscode/x")
+        .header("cookie", COOKIE)
+        .header("origin", format!("http://{host}"))
+        .body(nothing())
+        .unwrap();
+    let seen = text(shown.send(asked).await).await;
+    assert!(seen.contains(&format!("origin: http://{host}")), "{seen}");
+    assert!(
+        seen.contains(&format!("x-forwarded-host: {host}")),
+        "{seen}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_editor_that_is_not_up_yet_is_looked_for_again() {
+    let mut shown = Shown::new().await;
+    let down = |_| {
+        let mut answer = hyper::Response::new(body("down"));
+        *answer.status_mut() = StatusCode::BAD_GATEWAY;
+        answer
+    };
+    shown.program(9000, down).await;
+    let asked = |accept: &str| {
+        let request = shown.request(Target::Editor, "/vscode/");
+        let request = request.header("cookie", COOKIE).header("accept", accept);
+        request.body(nothing()).unwrap()
+    };
+    let page = shown.send(asked("text/html")).await;
+    assert_eq!(page.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(text(page).await.contains("http-equiv=\"refresh\""));
+    let script = shown.send(asked("*/*")).await;
+    assert_eq!(script.status(), StatusCode::BAD_GATEWAY);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pages_of_other_origins_change_nothing() {
     let mut shown = Shown::new().await;
     shown.program(3000, |request| echo(&request)).await;

@@ -28,7 +28,7 @@ mod walk;
 use serde::{Deserialize, Serialize};
 
 pub use self::refused::Refused;
-pub use self::shown::ClientStatus;
+pub use self::shown::{AgentState, ClientStatus, Work};
 use crate::{Id, Origin, Sandbox, SnapshotId, Timestamp};
 
 /// Which sandbox of a session this is. Never used again, not even when that sandbox never came up.

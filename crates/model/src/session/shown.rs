@@ -18,7 +18,56 @@ pub enum ClientStatus {
     Error,
 }
 
+/// What the agent does, as a list tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentState {
+    /// A turn is under way.
+    Busy,
+    /// It has asked something, and goes on when a person answers.
+    Waiting,
+    Idle,
+    /// Somebody wants something that it has not begun.
+    Queued,
+    /// Its sandbox is on its way.
+    Waking,
+    Sleeping,
+}
+
+/// What a session has to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    pub is_under_way: bool,
+    pub is_queued: bool,
+    /// A question, a permission or an action waits for a person.
+    pub is_asked: bool,
+}
+
 impl Lifecycle {
+    /// None where no agent will ever do anything again.
+    pub fn agent_state(&self, work: Work) -> Option<AgentState> {
+        let asleep = if work.is_queued {
+            AgentState::Queued
+        } else {
+            AgentState::Sleeping
+        };
+        Some(match &self.state {
+            State::Stopped(_) => return None,
+            State::Paused(_) | State::Suspended(_) => asleep,
+            State::Starting(starting) => match &starting.boot {
+                Boot::Unasked | Boot::Failed { .. } => asleep,
+                Boot::UnderWay { .. } => AgentState::Waking,
+            },
+            State::Running(_) | State::Migrating(_) if work.is_under_way && work.is_asked => {
+                AgentState::Waiting
+            }
+            State::Running(_) | State::Migrating(_) if work.is_under_way => AgentState::Busy,
+            State::Migrating(_) => AgentState::Waking,
+            State::Running(_) if work.is_queued => AgentState::Queued,
+            State::Running(_) => AgentState::Idle,
+        })
+    }
+
     /// Why the last start failed, until another is tried.
     pub fn fault(&self) -> Option<&Fault> {
         match &self.state {

@@ -327,3 +327,50 @@ fn every_state_by_every_event() {
     }
     insta::assert_snapshot!(short(&table));
 }
+
+#[test]
+fn the_agent_of_every_state_by_what_there_is_to_do() {
+    let queued = Work {
+        is_queued: true,
+        ..Work::default()
+    };
+    let under_way = Work {
+        is_under_way: true,
+        ..queued
+    };
+    let asked = Work {
+        is_asked: true,
+        ..under_way
+    };
+    let mut table = String::new();
+    for (name, state) in states() {
+        write!(table, "{name:<31}").unwrap();
+        for work in [Work::default(), queued, under_way, asked] {
+            let agent = state.agent_state(work);
+            let word = agent.map_or("–".to_owned(), |it| serde_json::to_string(&it).unwrap());
+            write!(table, " {:<8}", word.replace('"', "")).unwrap();
+        }
+        table.truncate(table.trim_end().len());
+        table.push('\n');
+    }
+    insta::assert_snapshot!(table, @"
+    new                             sleeping queued   queued   queued
+    booting                         waking   waking   waking   waking
+    boot failed                     sleeping queued   queued   queued
+    running                         idle     queued   busy     waiting
+    running, snapshot taken         idle     queued   busy     waiting
+    pausing                         idle     queued   busy     waiting
+    suspending                      idle     queued   busy     waiting
+    capturing                       waking   waking   busy     waiting
+    moving                          waking   waking   busy     waiting
+    paused in place                 sleeping queued   queued   queued
+    paused in place, going to disk  sleeping queued   queued   queued
+    paused on disk                  sleeping queued   queued   queued
+    waking                          waking   waking   waking   waking
+    starting from its disk          waking   waking   waking   waking
+    degraded                        sleeping queued   queued   queued
+    suspended                       sleeping queued   queued   queued
+    suspended in place              sleeping queued   queued   queued
+    stopping                        –        –        –        –
+    ");
+}

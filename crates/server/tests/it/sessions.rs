@@ -1,3 +1,6 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use hyper::Method;
 use serde_json::{Value, json};
 
@@ -45,6 +48,46 @@ async fn a_prompt_runs_once_however_often_it_is_sent() {
         .map(|message| message["role"].as_str().unwrap())
         .collect();
     assert_eq!(roles, ["user", "assistant"]);
+}
+
+#[tokio::test]
+async fn a_list_says_what_each_agent_does() {
+    let world = World::new().await;
+    let ada = world.somebody().await;
+    let listed = async || {
+        let sessions = world.get(&ada, "/v1/sessions").await;
+        let all = sessions["items"].as_array().unwrap().iter();
+        all.map(|session| {
+            let word = |field: &str| session[field].as_str().map(str::to_owned);
+            (word("title").unwrap(), word("agent_state"))
+        })
+        .collect::<BTreeMap<_, _>>()
+    };
+    let told = [
+        ("asks", "ask which pearl", "waiting"),
+        ("asleep", "", "sleeping"),
+        ("did it", "say done", "idle"),
+        ("works", "wait 600000", "busy"),
+    ];
+    for (title, prompt, _) in told {
+        let session = world
+            .post(&ada, "/v1/sessions", json!({ "title": title }))
+            .await;
+        if prompt.is_empty() {
+            continue;
+        }
+        let path = format!("/v1/sessions/{}/prompts", session["id"].as_str().unwrap());
+        world.post(&ada, &path, json!({ "content": prompt })).await;
+    }
+    let told = told.map(|(title, _, state)| (title.to_owned(), Some(state.to_owned())));
+    let told = BTreeMap::from(told);
+    let so = async {
+        while listed().await != told {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(20), so).await;
+    assert!(in_time.is_ok(), "{:?}", listed().await);
 }
 
 #[tokio::test]
@@ -244,10 +287,10 @@ impl World {
                 if prompt["ended_at"].is_string() {
                     return prompt;
                 }
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let limit = std::time::Duration::from_secs(20);
+        let limit = Duration::from_secs(20);
         tokio::time::timeout(limit, ended).await.unwrap()
     }
 }

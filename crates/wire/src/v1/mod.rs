@@ -45,8 +45,8 @@ pub use pull::{NewPull, Pull, PullState};
 pub use repository::{NewRepository, Repository};
 pub use secret::{NewSecret, SecretInfo, SecretScope};
 pub use session::{
-    ChangeSession, ClientStatus, Degraded, Fork, NewRepo, NewSession, PhaseInfo, Recover, Session,
-    SessionType, SessionWithReceipt, Status,
+    AgentState, ChangeSession, ClientStatus, Degraded, Fork, NewRepo, NewSession, PhaseInfo,
+    Recover, Session, SessionType, SessionWithReceipt, Status,
 };
 pub use snapshot::{NewSnapshot, Receipt, SnapshotInfo};
 pub use tool::{

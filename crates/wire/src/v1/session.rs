@@ -15,6 +15,9 @@ pub struct Session {
     pub status: Status,
     /// What people are shown: a projection of the status and of what is under way.
     pub client_status: ClientStatus,
+    /// What its agent does. Absent where none will ever do anything again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_state: Option<AgentState>,
     pub r#type: SessionType,
     pub channel: String,
     pub provider: String,
@@ -109,6 +112,25 @@ pub enum ClientStatus {
     Degraded,
     Stopped,
     Error,
+    /// A word that is newer than the reader.
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum AgentState {
+    /// A turn is under way.
+    Busy,
+    /// It has asked something, and goes on when a person answers.
+    Waiting,
+    Idle,
+    /// Somebody wants something that it has not begun.
+    Queued,
+    /// Its sandbox is on its way.
+    Waking,
+    Sleeping,
     /// A word that is newer than the reader.
     #[serde(other)]
     Unknown,

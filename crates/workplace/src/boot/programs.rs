@@ -30,6 +30,10 @@ pub struct Programs {
 const SCREEN: &str =
     "for i in $(seq 100); do [ -S /tmp/.X11-unix/X99 ] && break; sleep 0.1; done; ";
 
+/// Until somebody has their own: an agent is beside it already, and it is as light or dark as the
+/// page around it.
+const EDITOR_SETTINGS: &str = r#"{"chat.disableAIFeatures":true,"workbench.secondarySideBar.defaultVisibility":"hidden","workbench.startupEditor":"none","window.autoDetectColorScheme":true}"#;
+
 impl Programs {
     pub fn new(hands: Rc<Hands>, place: &Place, clock: Arc<dyn Clock>) -> Self {
         let own = Place {
@@ -68,7 +72,9 @@ impl Programs {
         self.keep(
             "editor",
             format!(
-                "(cd ~/.local/share/code-server 2>/dev/null && rm -f *.lock *.sock Singleton*); \
+                "(mkdir -p ~/.local/share/code-server/User && cd ~/.local/share/code-server \
+                 && rm -f *.lock *.sock Singleton* \
+                 && {{ [ -e User/settings.json ] || echo '{EDITOR_SETTINGS}' >User/settings.json; }}); \
                  exec code-server --auth none --bind-addr 127.0.0.1:{EDITOR_PORT} \
                  --disable-telemetry --disable-update-check --disable-workspace-trust \
                  --disable-getting-started-override \

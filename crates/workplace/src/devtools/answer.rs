@@ -214,6 +214,7 @@ impl From<GitError> for Failure {
     fn from(error: GitError) -> Self {
         let (status, code) = match error {
             GitError::NotARepo(_) => (StatusCode::NOT_FOUND, "not_a_repo"),
+            GitError::NotACommit(_) => (StatusCode::BAD_REQUEST, "not_a_commit"),
             GitError::Outside(_) => (StatusCode::BAD_REQUEST, "outside"),
             GitError::TimedOut => (StatusCode::GATEWAY_TIMEOUT, "timed_out"),
             GitError::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),

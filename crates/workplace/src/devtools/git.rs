@@ -49,8 +49,12 @@ pub(super) async fn answer(
         ("GET", "repos") => Ok(json(&json!({"repos": git.repos().await?}))),
         ("GET", "status") => Ok(json(&git.status(&repo).await?)),
         ("GET", "diff") => {
-            let path = ask.parameter("path");
-            Ok(json(&git.diff(&repo, path.as_deref()).await?))
+            let (path, base) = (ask.parameter("path"), ask.parameter("base"));
+            let path = path.as_deref();
+            Ok(json(&match base {
+                Some(base) => git.diff_since(&repo, &base, path).await?,
+                None => git.diff(&repo, path).await?,
+            }))
         }
         ("GET", "log") => Ok(json(&json!({"commits": git.commits(&repo).await?}))),
         ("POST", "branch") => {

@@ -50,6 +50,8 @@ pub enum GitError {
     NotARepo(String),
     #[error("{0:?} leads out of the workspace")]
     Outside(String),
+    #[error("{0:?} is not a commit's id, of 40 or 64 digits")]
+    NotACommit(String),
     #[error("git did not answer in time")]
     TimedOut,
     #[error("git failed: {0}")]

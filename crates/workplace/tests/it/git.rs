@@ -87,6 +87,23 @@ fn an_empty_workspace_becomes_a_repository_and_one_with_repositories_does_not() 
 }
 
 #[test]
+fn a_diff_since_a_commit_has_what_was_committed_and_what_was_not() {
+    in_world(|world: Rc<World>| async move {
+        let git = git(&world);
+        make_repo(&world, "app").await;
+        let base = git.status("app").await.unwrap().commits[0].sha.clone();
+        world
+            .must("cd app; echo two >>a; git commit -qam second; echo three >>a")
+            .await;
+        let diff = git.diff_since("app", &base, None).await.unwrap().diff;
+        assert!(diff.contains("+two") && diff.contains("+three"), "{diff}");
+        for bad in ["HEAD", "--output=x", "", &base[1..], &"0".repeat(40)] {
+            assert!(git.diff_since("app", bad, None).await.is_err(), "{bad}");
+        }
+    });
+}
+
+#[test]
 fn a_long_diff_is_cut_and_marked() {
     in_world(|world: Rc<World>| async move {
         let git = git(&world);

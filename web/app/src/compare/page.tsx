@@ -3,26 +3,25 @@ import { Transcript } from "@nacre/client";
 import { useEffect } from "react";
 import { client, words } from "../api";
 import { ago, money, plural, tokens } from "../format";
-import { repoPaths } from "../panels/changes";
-import { diffIn, readGit } from "../panels/git";
+import { IfMember } from "../rights";
 import { Link, navigate } from "../router";
-import { can, isAsleep, statusOf } from "../session/status";
-import { hasFailed, lastTest, readTool, summary, toolName } from "../session/tool";
+import { can, statusOf } from "../session/status";
+import { hasFailed, lastTest, readTool, summary, type ToolCall, toolName } from "../session/tool";
 import { costOf } from "../sessions/cost";
 import { DiffLines } from "../text/diff-lines";
 import { Counts } from "../text/diff-view";
 import { Markdown } from "../text/markdown";
-import { type FilePatch, numberedLines, readPatch, untracked } from "../text/patch";
+import { type FilePatch, numberedLines } from "../text/patch";
 import { StatusBadge } from "../ui/badge";
 import { Icon } from "../ui/icon";
 import { complain, tell } from "../ui/toasts";
-import { useLoaded, useNow } from "../ui/use";
+import { type Loaded, useLoaded, useNow } from "../ui/use";
+import { type Changes, changesOf, type Repos, reposOf, shared } from "./changes";
 
 interface Side {
   session: v1.Session;
   messages: v1.Message[];
-  /** Null: its sandbox sleeps, and nobody can look. */
-  patches: FilePatch[] | null;
+  repos: Repos;
 }
 
 async function load(id: string): Promise<Side> {
@@ -35,32 +34,7 @@ async function load(id: string): Promise<Side> {
     cursor = next.next_cursor ?? undefined;
     if (cursor === undefined || next.items.length === 0) break;
   }
-  return { session, messages, patches: await patchesOf(session) };
-}
-
-/** So many files that git does not know yet are fetched, and so much of each is shown. */
-const MOST_NEW = 20;
-const LONGEST_NEW = 100_000;
-
-async function patchesOf(session: v1.Session): Promise<FilePatch[] | null> {
-  if (isAsleep(session.client_status) || statusOf(session) === "unstarted") return null;
-  try {
-    const all = repoPaths(session).map((repo) => patchesIn(session.id, repo));
-    return (await Promise.all(all)).flat().sort((one, other) => one.path.localeCompare(other.path));
-  } catch {
-    return null;
-  }
-}
-
-async function patchesIn(id: string, repo: string): Promise<FilePatch[]> {
-  const [diff, status] = await Promise.all([client.gitDiff(id, repo), client.gitStatus(id, repo)]);
-  const unknown = readGit(status).changes.filter((change) => change.status === "?");
-  const added = unknown.slice(0, MOST_NEW).map(async ({ path }) => {
-    const text = await (await client.readFile(id, repo === "." ? path : `${repo}/${path}`)).text();
-    return untracked(path, text.slice(0, LONGEST_NEW));
-  });
-  const found = await Promise.allSettled(added);
-  return [...readPatch(diffIn(diff).diff), ...found.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []))];
+  return { session, messages, repos: await reposOf(session) };
 }
 
 /** Two forks side by side, to keep the better one. */
@@ -70,21 +44,40 @@ export default function ComparePage({ one, other }: { one: string; other: string
   useEffect(() => {
     document.title = "Compare · Nacre";
   }, []);
-  const shared = sharedCount(left.value?.messages ?? [], right.value?.messages ?? []);
+  const common = sharedCount(left.value?.messages ?? [], right.value?.messages ?? []);
+  const changes = useLoaded(() => changesOfBoth(left, right), `changes-${heard(left)}-${heard(right)}`);
+  const [ours, theirs] = changes.value ?? [undefined, undefined];
   return (
     <main className="page wide">
       <div className="page-head">
         <h1>Compare</h1>
         <span className="muted small">
-          {shared > 0 ? `${plural(shared, "message")} in common are left out` : "two sessions side by side"}
+          {common > 0 ? `${plural(common, "message")} in common are left out` : "two sessions side by side"}
         </span>
       </div>
       <div className="compare">
-        <Column loaded={left} skip={shared} rival={right.value} onAgain={left.again} />
-        <Column loaded={right} skip={shared} rival={left.value} onAgain={right.again} />
+        <Column loaded={left} changes={ours} skip={common} rival={right.value} rivals={theirs} />
+        <Column loaded={right} changes={theirs} skip={common} rival={left.value} rivals={ours} />
       </div>
     </main>
   );
+}
+
+type Both = readonly [Changes | null | undefined, Changes | null | undefined];
+
+/** Undefined while it is not known. One side waits for what the other has in common with it. */
+async function changesOfBoth(one: Loaded<Side>, other: Loaded<Side>): Promise<Both> {
+  if (heard(one) === "" || heard(other) === "") return [undefined, undefined];
+  const of = (side: Side | null, rival: Side | null) =>
+    side === null ? undefined : changesOf(side.session.id, side.repos, rival?.repos ?? null).catch(() => null);
+  return Promise.all([of(one.value, other.value), of(other.value, one.value)]);
+}
+
+/** What there is to compare, as a word; nothing until there is. */
+function heard({ value, error }: Loaded<Side>): string {
+  if (value === null) return error ? "failed" : "";
+  const heads = [...(value.repos ?? [])].map(([path, state]) => `${path}@${state.commits[0]?.sha}`);
+  return `${value.session.id}:${value.repos === null ? "asleep" : heads.join()}`;
 }
 
 /** What both said before they went different ways. */
@@ -97,13 +90,14 @@ export function sharedCount(one: readonly v1.Message[], other: readonly v1.Messa
 }
 
 interface ColumnProps {
-  loaded: { value: Side | null; error: unknown };
+  loaded: Loaded<Side>;
+  changes: Changes | null | undefined;
   skip: number;
   rival: Side | null;
-  onAgain: () => void;
+  rivals: Changes | null | undefined;
 }
 
-function Column({ loaded, skip, rival, onAgain }: ColumnProps) {
+function Column({ loaded, changes, skip, rival, rivals }: ColumnProps) {
   const now = useNow(30_000);
   const side = loaded.value;
   if (loaded.error) return <section className="notice">{words(loaded.error)}</section>;
@@ -126,14 +120,18 @@ function Column({ loaded, skip, rival, onAgain }: ColumnProps) {
         </Link>
         <StatusBadge status={statusOf(session)} />
         <span className="grow" />
-        <button type="button" className="button primary small" onClick={() => void keep().catch(complain)}>
-          Keep this one
-        </button>
+        <IfMember>
+          <button type="button" className="button primary small" onClick={() => void keep().catch(complain)}>
+            Keep this one
+          </button>
+        </IfMember>
       </header>
-      <Facts side={side} skip={skip} now={now} />
+      <Facts side={side} changes={changes} now={now} />
       <div className="compare-part">
-        <h2 className="section-name">Changes</h2>
-        {side.patches === null ? <Unseen session={session} onAgain={onAgain} /> : <Patches patches={side.patches} />}
+        <h2 className="section-name">Changes{changes ? ` since ${sinceWords(changes)}` : ""}</h2>
+        {changes === undefined ? <p className="muted small">Looking…</p> : null}
+        {changes === null ? <Unseen session={session} onAgain={loaded.again} /> : null}
+        {changes ? <Changed changes={changes} rival={rivals?.patches ?? []} /> : null}
       </div>
       <div className="compare-part">
         <h2 className="section-name">Conversation</h2>
@@ -153,26 +151,48 @@ function Unseen({ session, onAgain }: { session: v1.Session; onAgain: () => void
   return (
     <p className="muted small">
       Its sandbox is asleep.{" "}
-      <button type="button" className="button small" onClick={() => client.resume(session.id).then(onAgain, complain)}>
-        Resume to see its diff
-      </button>
+      <IfMember>
+        <button
+          type="button"
+          className="button small"
+          onClick={() => client.resume(session.id).then(onAgain, complain)}
+        >
+          Resume to see its diff
+        </button>
+      </IfMember>
     </p>
   );
 }
 
-function Facts({ side, skip, now }: { side: Side; skip: number; now: number }) {
+function sinceWords({ since }: Changes): string {
+  return since === null ? "its last commit" : `the fork at ${since.map((sha) => sha.slice(0, 7)).join(", ")}`;
+}
+
+interface FactsProps {
+  side: Side;
+  changes: Changes | null | undefined;
+  now: number;
+}
+
+function callsIn(messages: readonly v1.Message[]): ToolCall[] {
+  return messages
+    .flatMap((message) => message.parts.map((part) => part.content as { kind?: string }))
+    .filter((content) => content.kind === "tool")
+    .map(readTool);
+}
+
+/** What it took itself, as its cost is; but tests that passed before the fork have passed here, too. */
+function Facts({ side, changes, now }: FactsProps) {
+  const own = side.messages.filter((message) => !message.inherited);
   const transcript = new Transcript();
-  transcript.addOlder(side.messages.slice(skip));
+  transcript.addOlder(own);
   const usage = transcript.usage();
-  const calls = transcript.messages
-    .flatMap((message) => message.parts)
-    .filter((part) => part.content.kind === "tool")
-    .map((part) => readTool(part.content));
+  const calls = callsIn(own);
   const failed = calls.filter(hasFailed).length;
-  const test = lastTest(calls);
+  const test = lastTest(callsIn(side.messages));
   const cost = costOf(side.session) ?? usage.cost_micros;
-  const added = side.patches?.reduce((sum, patch) => sum + patch.added, 0) ?? 0;
-  const removed = side.patches?.reduce((sum, patch) => sum + patch.removed, 0) ?? 0;
+  const added = changes?.patches.reduce((sum, patch) => sum + patch.added, 0) ?? 0;
+  const removed = changes?.patches.reduce((sum, patch) => sum + patch.removed, 0) ?? 0;
   return (
     <dl className="facts-list">
       <div>
@@ -206,7 +226,7 @@ function Facts({ side, skip, now }: { side: Side; skip: number; now: number }) {
       </div>
       <div>
         <dt>Diff</dt>
-        <dd>{side.patches === null ? "–" : <Counts added={added} removed={removed} />}</dd>
+        <dd>{!changes ? "–" : <Counts added={added} removed={removed} />}</dd>
       </div>
       <div>
         <dt>Active</dt>
@@ -216,13 +236,51 @@ function Facts({ side, skip, now }: { side: Side; skip: number; now: number }) {
   );
 }
 
-function Patches({ patches }: { patches: FilePatch[] }) {
-  if (patches.length === 0) return <p className="muted small">Nothing that git knows of has changed.</p>;
+function Changed({ changes, rival }: { changes: Changes; rival: readonly FilePatch[] }) {
+  const { patches, unread, isCut } = changes;
+  const same = shared(patches, rival);
+  const own = patches.filter((patch) => !same.has(patch.path));
+  return (
+    <>
+      {own.length === 0 && unread.length === 0 ? (
+        <p className="muted small">
+          {same.size === 0 ? "Nothing has changed." : "Nothing has changed that is not so in both."}
+        </p>
+      ) : null}
+      <Patches patches={own} isOpen={own.length <= 3} />
+      {unread.length === 0 ? null : (
+        <ul className="changed" aria-label="New files that are not shown">
+          {unread.map((path) => (
+            <li key={path} className="changed-head">
+              <span className="cut mono grow">{path}</span>
+              <span className="muted small">new</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {isCut ? <p className="muted small">There is more than is shown here.</p> : null}
+      {same.size === 0 ? null : (
+        <details className="compare-same">
+          <summary className="row muted small">
+            <span className="fold-mark">
+              <Icon name="fold" size={12} />
+            </span>
+            {plural(same.size, "file")} changed alike in both
+          </summary>
+          <Patches patches={patches.filter((patch) => same.has(patch.path))} isOpen={false} />
+        </details>
+      )}
+    </>
+  );
+}
+
+function Patches({ patches, isOpen }: { patches: readonly FilePatch[]; isOpen: boolean }) {
+  if (patches.length === 0) return null;
   return (
     <ul className="changed">
       {patches.map((patch) => (
         <li key={patch.path}>
-          <details open={patches.length <= 3}>
+          <details open={isOpen}>
             <summary className="changed-head">
               <span className="fold-mark">
                 <Icon name="fold" size={12} />
@@ -247,10 +305,7 @@ function textOf(message: v1.Message): string {
 }
 
 function MessageView({ message }: { message: v1.Message }) {
-  const calls = message.parts
-    .map((part) => part.content as { kind?: string })
-    .filter((content) => content.kind === "tool")
-    .map(readTool);
+  const calls = callsIn([message]);
   if (message.role === "user") {
     return (
       <div className="said">

@@ -1,5 +1,6 @@
 import { type ReactNode, useState } from "react";
 import { isCode, words } from "../api";
+import { IfMember } from "../rights";
 import { fork, resume } from "../session/deeds";
 import { useLive } from "../session/live";
 import { isAsleep } from "../session/status";
@@ -26,21 +27,23 @@ export function WhenAwake({ what, children }: { what: string; children: ReactNod
       <p>
         {what} needs the sandbox, {WHY[live.status]}.
       </p>
-      {live.status === "paused" || live.status === "unstarted" ? (
-        <button
-          type="button"
-          className="button primary"
-          disabled={isBusy}
-          onClick={() => act(resume(named, (record) => live.took(record)))}
-        >
-          {isBusy ? "Starting…" : live.status === "paused" ? "Resume" : "Start"}
-        </button>
-      ) : null}
-      {live.status === "stopped" ? (
-        <button type="button" className="button primary" disabled={isBusy} onClick={() => act(fork(named))}>
-          {isBusy ? "Forking…" : "Fork"}
-        </button>
-      ) : null}
+      <IfMember>
+        {live.status === "paused" || live.status === "unstarted" ? (
+          <button
+            type="button"
+            className="button primary"
+            disabled={isBusy}
+            onClick={() => act(resume(named, (record) => live.took(record)))}
+          >
+            {isBusy ? "Starting…" : live.status === "paused" ? "Resume" : "Start"}
+          </button>
+        ) : null}
+        {live.status === "stopped" ? (
+          <button type="button" className="button primary" disabled={isBusy} onClick={() => act(fork(named))}>
+            {isBusy ? "Forking…" : "Fork"}
+          </button>
+        ) : null}
+      </IfMember>
     </div>
   );
 }

@@ -2,6 +2,7 @@ import type { Frame, v1 } from "@nacre/client";
 import { type FormEvent, useState } from "react";
 import { client } from "../api";
 import { ago, plural } from "../format";
+import { IfMember } from "../rights";
 import { useLive } from "../session/live";
 import { Icon } from "../ui/icon";
 import { complain, tell } from "../ui/toasts";
@@ -69,7 +70,9 @@ function Changes() {
       {loaded.error ? <Failed error={loaded.error} onAgain={loaded.again} /> : null}
       {state === null ? null : (
         <>
-          <Act repo={repo} state={state} onDone={loaded.again} />
+          <IfMember>
+            <Act repo={repo} state={state} onDone={loaded.again} />
+          </IfMember>
           <ul className="changed" aria-label="Changed files">
             {state.changes.map((change) => (
               <li key={change.path}>

@@ -5,7 +5,7 @@ import { IfInstalled } from "./part";
 export default function EditorPanel() {
   return (
     <WhenAwake what="The editor">
-      <IfInstalled phase="editor" hint="The full base has it: `nacre base build`, then a new session.">
+      <IfInstalled phase="editor">
         <Framed target="editor" title="Editor" />
       </IfInstalled>
     </WhenAwake>

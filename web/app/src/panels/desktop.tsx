@@ -5,7 +5,7 @@ import { IfInstalled } from "./part";
 export default function DesktopPanel() {
   return (
     <WhenAwake what="The desktop">
-      <IfInstalled phase="desktop" hint="The full base has it: `nacre base build`, then a new session.">
+      <IfInstalled phase="desktop">
         <Framed target="desktop" title="Desktop" />
       </IfInstalled>
     </WhenAwake>

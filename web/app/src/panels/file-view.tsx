@@ -2,6 +2,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 import { client } from "../api";
 import type { Editor } from "../code/editor";
 import { bytes } from "../format";
+import { IfMember, mayChange } from "../rights";
 import { useLive } from "../session/live";
 import { complain, tell } from "../ui/toasts";
 import { useLoaded } from "../ui/use";
@@ -96,9 +97,11 @@ export function FileView({ path, version }: { path: string; version: number }) {
         <button type="button" className="button small" onClick={() => void download().catch(complain)}>
           Download
         </button>
-        <button type="button" className="button primary small" disabled={!isChanged || isSaving} onClick={save}>
-          {isSaving ? "Saving…" : "Save"}
-        </button>
+        <IfMember>
+          <button type="button" className="button primary small" disabled={!isChanged || isSaving} onClick={save}>
+            {isSaving ? "Saving…" : "Save"}
+          </button>
+        </IfMember>
       </div>
       {loaded.error ? <Failed error={loaded.error} onAgain={loaded.again} /> : null}
       {loaded.value?.picture && isDrawn ? <Picture picture={loaded.value.picture} path={path} /> : null}
@@ -167,7 +170,7 @@ function Text({ path, text, onEditor, onChange, onSave }: TextProps) {
       editor = openEditor(element, {
         path,
         text,
-        isReadOnly: false,
+        isReadOnly: !mayChange(),
         onChange: () => latest.current.onChange(),
         onSave: () => latest.current.onSave(),
       });

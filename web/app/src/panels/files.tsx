@@ -2,6 +2,7 @@ import type { v1 } from "@nacre/client";
 import { type DragEvent, useCallback, useState } from "react";
 import { client } from "../api";
 import { bytes } from "../format";
+import { IfMember, useMayChange } from "../rights";
 import { useLive } from "../session/live";
 import { Icon } from "../ui/icon";
 import { complain, tell } from "../ui/toasts";
@@ -22,6 +23,7 @@ function Files() {
   const [open, setOpen] = useState<string | null>(null);
   const [version, setVersion] = useState(0);
   const [isOver, setOver] = useState(false);
+  const isMember = useMayChange();
   const upload = useCallback(
     async (files: File[], folder: string) => {
       for (const file of files) await client.writeFile(live.id, join(folder, file.name), file);
@@ -33,6 +35,7 @@ function Files() {
   const onDrop = (event: DragEvent) => {
     event.preventDefault();
     setOver(false);
+    if (!isMember) return;
     void upload([...event.dataTransfer.files], "").catch(complain);
   };
   return (
@@ -43,25 +46,27 @@ function Files() {
       onDrop={onDrop}
       onDragOver={(event) => {
         event.preventDefault();
-        setOver(true);
+        setOver(isMember);
       }}
       onDragLeave={() => setOver(false)}
     >
       <div className="tree-frame">
         <div className="row panel-bar">
           <span className="grow muted">Workspace</span>
-          <label className="button small">
-            Upload
-            <input
-              type="file"
-              multiple
-              className="visually-hidden"
-              onChange={(event) => {
-                void upload([...(event.target.files ?? [])], "").catch(complain);
-                event.target.value = "";
-              }}
-            />
-          </label>
+          <IfMember>
+            <label className="button small">
+              Upload
+              <input
+                type="file"
+                multiple
+                className="visually-hidden"
+                onChange={(event) => {
+                  void upload([...(event.target.files ?? [])], "").catch(complain);
+                  event.target.value = "";
+                }}
+              />
+            </label>
+          </IfMember>
           <button
             type="button"
             className="button quiet small icon"
@@ -75,7 +80,11 @@ function Files() {
       </div>
       {open === null ? (
         <div className="empty">
-          <p>Choose a file to read or change it. Files dropped here are uploaded.</p>
+          <p>
+            {isMember
+              ? "Choose a file to read or change it. Files dropped here are uploaded."
+              : "Choose a file to read it."}
+          </p>
         </div>
       ) : (
         <FileView key={open} path={open} version={live.filesVersion} />

@@ -1,6 +1,7 @@
 import type { v1 } from "@nacre/client";
 import { useState } from "react";
 import { client } from "../api";
+import { IfMember } from "../rights";
 import { useLive } from "../session/live";
 import { complain, tell } from "../ui/toasts";
 import { useEvery, useLoaded } from "../ui/use";
@@ -49,7 +50,9 @@ function Preview() {
           />
         ))}
         <span className="grow" />
-        <Share port={Number(target)} />
+        <IfMember>
+          <Share port={Number(target)} />
+        </IfMember>
       </div>
       <Framed key={target} target={target} title={`localhost:${target}`} hasPath />
     </div>

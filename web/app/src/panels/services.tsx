@@ -1,6 +1,7 @@
 import type { v1 } from "@nacre/client";
 import { useEffect, useRef, useState } from "react";
 import { client } from "../api";
+import { IfMember } from "../rights";
 import { useLive } from "../session/live";
 import { complain } from "../ui/toasts";
 import { useEvery, useLoaded } from "../ui/use";
@@ -84,17 +85,19 @@ function Service({ service, isOpen, onOpen, onChange }: ServiceProps) {
         {service.status}
         {service.exit_code != null && !isRunning ? ` (${service.exit_code})` : ""}
       </span>
-      <button
-        type="button"
-        className="button small"
-        disabled={isBusy}
-        onClick={() => act(isRunning ? "restart" : "start")}
-      >
-        {isRunning ? "Restart" : "Start"}
-      </button>
-      <button type="button" className="button small" disabled={isBusy || !isRunning} onClick={() => act("stop")}>
-        Stop
-      </button>
+      <IfMember>
+        <button
+          type="button"
+          className="button small"
+          disabled={isBusy}
+          onClick={() => act(isRunning ? "restart" : "start")}
+        >
+          {isRunning ? "Restart" : "Start"}
+        </button>
+        <button type="button" className="button small" disabled={isBusy || !isRunning} onClick={() => act("stop")}>
+          Stop
+        </button>
+      </IfMember>
     </li>
   );
 }

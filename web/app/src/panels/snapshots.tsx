@@ -2,6 +2,7 @@ import type { v1 } from "@nacre/client";
 import { type ReactNode, useState } from "react";
 import { client } from "../api";
 import { ago, bytes, clock, duration, plural } from "../format";
+import { IfMember } from "../rights";
 import { Link, navigate } from "../router";
 import { useLive } from "../session/live";
 import { statusOf } from "../session/status";
@@ -66,24 +67,26 @@ export default function SnapshotsPanel() {
   };
   return (
     <div className="snapshots">
-      <form
-        className="row commit"
-        onSubmit={(event) => {
-          event.preventDefault();
-          take();
-        }}
-      >
-        <input
-          className="input"
-          aria-label="What the snapshot is for"
-          placeholder="What is worth keeping here?"
-          value={message}
-          onChange={(event) => setMessage(event.target.value)}
-        />
-        <button type="submit" className="button primary" disabled={isBusy}>
-          {isBusy ? "Keeping…" : "Take a snapshot"}
-        </button>
-      </form>
+      <IfMember>
+        <form
+          className="row commit"
+          onSubmit={(event) => {
+            event.preventDefault();
+            take();
+          }}
+        >
+          <input
+            className="input"
+            aria-label="What the snapshot is for"
+            placeholder="What is worth keeping here?"
+            value={message}
+            onChange={(event) => setMessage(event.target.value)}
+          />
+          <button type="submit" className="button primary" disabled={isBusy}>
+            {isBusy ? "Keeping…" : "Take a snapshot"}
+          </button>
+        </form>
+      </IfMember>
       {loaded.error ? <Failed error={loaded.error} onAgain={loaded.again} /> : null}
       {loaded.value === null ? null : (
         <ul className="kin">
@@ -231,8 +234,10 @@ function ForkButton({
       .finally(() => setBusy(false));
   };
   return (
-    <button type="button" className="button small" disabled={isBusy} onClick={fork}>
-      {isBusy ? "Forking…" : "Fork"}
-    </button>
+    <IfMember>
+      <button type="button" className="button small" disabled={isBusy} onClick={fork}>
+        {isBusy ? "Forking…" : "Fork"}
+      </button>
+    </IfMember>
   );
 }

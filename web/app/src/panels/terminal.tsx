@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "react";
-import { caller, client } from "../api";
+import { client } from "../api";
+import { useMayChange } from "../rights";
 import { useLive } from "../session/live";
 import { useStore } from "../store";
 import { Icon } from "../ui/icon";
@@ -8,8 +9,8 @@ import type { Screen, ScreenState } from "./screen";
 import { newTerminal, openTab, showTabs, shutTab, tabs } from "./terminal-tabs";
 
 export default function TerminalPanel() {
-  const who = useStore(caller);
-  if (who?.role === "viewer") {
+  const isMember = useMayChange();
+  if (!isMember) {
     return (
       <div className="empty">
         <p>Whoever may only look has no keyboard here.</p>

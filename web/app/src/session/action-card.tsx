@@ -1,8 +1,8 @@
 import type { v1 } from "@nacre/client";
 import { useState } from "react";
-import { caller, client } from "../api";
+import { client } from "../api";
 import { duration } from "../format";
-import { useStore } from "../store";
+import { useMayChange } from "../rights";
 import { complain } from "../ui/toasts";
 import { useNow } from "../ui/use";
 import { useLive } from "./live";
@@ -16,7 +16,7 @@ const RISKS: Record<v1.ActionRisk, { word: string; tone: string }> = {
 /** Something that the agent wants done outside, decided where it is asked. */
 export function ActionCard({ action }: { action: v1.Action }) {
   const live = useLive();
-  const who = useStore(caller);
+  const isMember = useMayChange();
   const now = useNow(1000);
   const [why, setWhy] = useState("");
   const [isBusy, setBusy] = useState(false);
@@ -49,7 +49,7 @@ export function ActionCard({ action }: { action: v1.Action }) {
         </span>
       </div>
       <Params params={action.params} />
-      {who?.role === "viewer" ? null : (
+      {!isMember ? null : (
         <div className="row wrap">
           <button type="submit" className="button primary" disabled={isBusy}>
             Approve

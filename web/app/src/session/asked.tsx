@@ -1,6 +1,7 @@
 import type { Answer, Permission, Question, QuestionItem } from "@nacre/client";
 import { useState } from "react";
 import { client } from "../api";
+import { useMayChange } from "../rights";
 import { complain } from "../ui/toasts";
 import { ActionCard } from "./action-card";
 import { type EnvRequest, useLive } from "./live";
@@ -8,8 +9,9 @@ import { type EnvRequest, useLive } from "./live";
 /** Whatever waits for a person, answered where it is asked. */
 export function Asked() {
   const live = useLive();
+  const isMember = useMayChange();
   return (
-    <>
+    <fieldset className="all-asked" disabled={!isMember}>
       {live.transcript.questions.map((asked) =>
         asked.type === "question" ? (
           <QuestionCard key={asked.question_id} question={asked} />
@@ -23,7 +25,7 @@ export function Asked() {
       {live.env.map((request) => (
         <EnvCard key={request.id} request={request} />
       ))}
-    </>
+    </fieldset>
   );
 }
 

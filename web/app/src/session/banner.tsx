@@ -1,6 +1,7 @@
 import type { v1 } from "@nacre/client";
 import { client } from "../api";
 import { ago, bytes, duration, plural } from "../format";
+import { IfMember } from "../rights";
 import { complain } from "../ui/toasts";
 import { useLoaded, useNow } from "../ui/use";
 import { fork } from "./deeds";
@@ -21,16 +22,18 @@ export function Banner() {
     <div className="notice" data-tone={TONES[status]} role="status">
       <span>{text}</span>
       {isAsleep(status) ? <Receipt now={now} /> : null}
-      {can("recover", status) ? (
-        <button type="button" className="button small" onClick={() => act(client.recover(live.id))}>
-          Go on with what was kept
-        </button>
-      ) : null}
-      {status === "stopped" ? (
-        <button type="button" className="button small" onClick={() => fork({ id: live.id, title: record.title })}>
-          Fork from its last snapshot
-        </button>
-      ) : null}
+      <IfMember>
+        {can("recover", status) ? (
+          <button type="button" className="button small" onClick={() => act(client.recover(live.id))}>
+            Go on with what was kept
+          </button>
+        ) : null}
+        {status === "stopped" ? (
+          <button type="button" className="button small" onClick={() => fork({ id: live.id, title: record.title })}>
+            Fork from its last snapshot
+          </button>
+        ) : null}
+      </IfMember>
       {status === "error" ? <Failed error={text} onAgain={() => act(client.resume(live.id))} /> : null}
     </div>
   );
@@ -51,11 +54,13 @@ function Failed({ error, onAgain }: { error: string; onAgain: () => void }) {
       <span>
         {advice.text} {advice.command === null ? null : <code>{advice.command}</code>}
       </span>
-      {advice.canRetry ? (
-        <button type="button" className="button small" onClick={onAgain}>
-          Try again
-        </button>
-      ) : null}
+      <IfMember>
+        {advice.canRetry ? (
+          <button type="button" className="button small" onClick={onAgain}>
+            Try again
+          </button>
+        ) : null}
+      </IfMember>
     </>
   );
 }

@@ -1,8 +1,8 @@
 import { newPromptId, type v1 } from "@nacre/client";
 import { type ClipboardEvent, type DragEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
-import { caller, client } from "../api";
+import { client } from "../api";
 import { bytes } from "../format";
-import { useStore } from "../store";
+import { useMayChange } from "../rights";
 import { Icon } from "../ui/icon";
 import { complain } from "../ui/toasts";
 import { useLoaded } from "../ui/use";
@@ -21,9 +21,9 @@ const MOST = 16;
 let attachedCount = 0;
 
 export function Composer() {
-  const who = useStore(caller);
+  const isMember = useMayChange();
   const live = useLive();
-  if (who?.role === "viewer") {
+  if (!isMember) {
     return <p className="composer only-look">You may look here. Owners and members of the organisation write.</p>;
   }
   if (live.status === "stopped") {

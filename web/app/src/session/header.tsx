@@ -1,11 +1,11 @@
 import type { v1 } from "@nacre/client";
 import { useState } from "react";
-import { caller, client } from "../api";
+import { client } from "../api";
 import { money, repoName, tokens } from "../format";
 import { PANELS } from "../panels/panels";
+import { IfMember, useMayChange } from "../rights";
 import { Link } from "../router";
 import { costOf } from "../sessions/cost";
-import { useStore } from "../store";
 import { StatusBadge } from "../ui/badge";
 import { Icon } from "../ui/icon";
 import { complain } from "../ui/toasts";
@@ -23,7 +23,6 @@ interface Props {
 export function Header({ title, panel, onPanel }: Props) {
   const live = useLive();
   const { record, transcript } = live;
-  const isViewer = useStore(caller)?.role === "viewer";
   const usage = transcript.usage();
   // The server counts also what no message tells of: titles, attempts that failed.
   const cost = costOf(record) ?? usage.cost_micros;
@@ -52,8 +51,10 @@ export function Header({ title, panel, onPanel }: Props) {
       </span>
       <span className="grow" />
       <Presence />
-      {isViewer ? null : <Sleep />}
-      {isViewer ? null : <Menu />}
+      <IfMember>
+        <Sleep />
+        <Menu />
+      </IfMember>
       <select
         className="panel-choice"
         aria-label="Panel"
@@ -89,6 +90,7 @@ function Title({ title }: { title: string }) {
     if (next === "" || next === title) return;
     client.changeSession(live.id, { title: next }).then((record) => live.took(record), complain);
   };
+  if (!useMayChange()) return <h1 className="cut">{title}</h1>;
   if (draft === null) {
     return (
       <h1 className="cut">

@@ -1,6 +1,6 @@
 import type { v1 } from "@nacre/client";
-import { caller, client, isStatus } from "../api";
-import { useStore } from "../store";
+import { client, isStatus } from "../api";
+import { useMayChange } from "../rights";
 import { Icon } from "../ui/icon";
 import { complain, tell } from "../ui/toasts";
 import { useLive } from "./live";
@@ -54,7 +54,7 @@ function BlockedRow({ blocked }: { blocked: v1.EgressBlocked }) {
 /** Once, always, or why not. */
 export function AllowButtons({ blocked }: { blocked: v1.EgressBlocked }) {
   const live = useLive();
-  const who = useStore(caller);
+  const isMember = useMayChange();
   if (isAllowed(blocked, live.allowed)) {
     return (
       <span className="badge" data-tone="good">
@@ -63,7 +63,7 @@ export function AllowButtons({ blocked }: { blocked: v1.EgressBlocked }) {
     );
   }
   if (blocked.can_allow === false) return <span className="muted small">never allowed</span>;
-  if (who?.role === "viewer") return null;
+  if (!isMember) return null;
   const allow = (how: "once" | "always") => {
     const isUsual = blocked.port === 80 || blocked.port === 443;
     const port = isUsual ? {} : { port: blocked.port };

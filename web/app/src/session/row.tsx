@@ -2,6 +2,7 @@ import { type Content, newPromptId } from "@nacre/client";
 import { memo, useState } from "react";
 import { client } from "../api";
 import { bytes, money, tokens } from "../format";
+import { IfMember, useMayChange } from "../rights";
 import { Link } from "../router";
 import { Markdown } from "../text/markdown";
 import { Icon } from "../ui/icon";
@@ -159,16 +160,18 @@ function Queued({ id, onEdit }: { id: string; onEdit: () => void }) {
       <span className="badge" data-tone="info">
         queued
       </span>
-      <button type="button" className="button quiet small" onClick={onEdit}>
-        Edit
-      </button>
-      <button
-        type="button"
-        className="button quiet small"
-        onClick={() => client.withdrawPrompt(live.id, id).catch(complain)}
-      >
-        Withdraw
-      </button>
+      <IfMember>
+        <button type="button" className="button quiet small" onClick={onEdit}>
+          Edit
+        </button>
+        <button
+          type="button"
+          className="button quiet small"
+          onClick={() => client.withdrawPrompt(live.id, id).catch(complain)}
+        >
+          Withdraw
+        </button>
+      </IfMember>
     </span>
   );
 }
@@ -210,12 +213,13 @@ function EditQueued({ id, text, onDone }: { id: string; text: string; onDone: ()
 function TurnFailed({ error, prompt }: { error: string; prompt: string | null }) {
   const live = useLive();
   const asked = live.transcript.messages.find((message) => message.role === "user" && message.prompt_id === prompt);
+  const isMember = useMayChange();
   const isOfKey = /\b(401|403)\b|api.?key|unauthori[sz]ed|authentication/i.test(error);
   return (
     <div className="turn-error" role="alert">
       <p>{error}</p>
       <div className="row wrap">
-        {asked === undefined ? null : (
+        {asked === undefined || !isMember ? null : (
           <button
             type="button"
             className="button small"

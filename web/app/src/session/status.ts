@@ -97,12 +97,18 @@ export function keptOf(session: v1.Session | null): Kept | null {
   return kept === "memory" || kept === "disk" ? kept : null;
 }
 
-export type AgentDoes = "working" | "waiting" | "idle";
+const AGENTS: Partial<Record<v1.AgentState, { label: string; tone: Tone; isBusy?: true }>> = {
+  busy: { label: "Working", tone: "good", isBusy: true },
+  waiting: { label: "Waits for you", tone: "warn" },
+  queued: { label: "Queued", tone: "info" },
+  idle: { label: "Idle", tone: "plain" },
+};
 
-/** What the agent of a session does, as a list tells it; null where the server does not. */
-export function agentState(session: v1.Session): AgentDoes | null {
-  const state = (session as { agent_state?: unknown }).agent_state;
-  return state === "working" || state === "waiting" || state === "idle" ? state : null;
+/** As a list tells it in one word: of one that runs, what its agent does. */
+export function listed(session: v1.Session): { label: string; tone: Tone; isBusy?: true } {
+  const status = statusOf(session);
+  const isAgents = status === "running" || (status === "paused" && session.agent_state === "queued");
+  return (isAgents && session.agent_state && AGENTS[session.agent_state]) || shown(status);
 }
 
 const PAUSED: Record<string, string> = {

@@ -3,7 +3,9 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { client, words } from "../api";
 import { ago, money, repoName } from "../format";
 import { isTyping } from "../keys";
+import { IfMember, mayChange } from "../rights";
 import { Link, navigate } from "../router";
+import { listed } from "../session/status";
 import { SessionBadge } from "../ui/badge";
 import { Icon } from "../ui/icon";
 import { complain, tell, unlessUndone } from "../ui/toasts";
@@ -72,7 +74,7 @@ export function SessionsPage() {
       } else if (event.key === "k" || event.key === "ArrowUp") {
         event.preventDefault();
         step(-1);
-      } else if (event.key === "n") {
+      } else if (event.key === "n" && mayChange()) {
         event.preventDefault();
         openNew();
       }
@@ -85,9 +87,11 @@ export function SessionsPage() {
       <div className="page-head">
         <h1>Sessions</h1>
         <span className="grow" />
-        <button type="button" className="button primary" onClick={openNew}>
-          New session <kbd>n</kbd>
-        </button>
+        <IfMember>
+          <button type="button" className="button primary" onClick={openNew}>
+            New session <kbd>n</kbd>
+          </button>
+        </IfMember>
       </div>
       <div className="row filters">
         <input
@@ -147,9 +151,11 @@ function Nothing({ isFiltered }: { isFiltered: boolean }) {
     <div className="empty">
       <h2>No sessions yet</h2>
       <p>A session is an agent with a machine of its own. Give it a repository and something to do.</p>
-      <button type="button" className="button primary" onClick={openNew}>
-        Start the first one
-      </button>
+      <IfMember>
+        <button type="button" className="button primary" onClick={openNew}>
+          Start the first one
+        </button>
+      </IfMember>
     </div>
   );
 }
@@ -159,7 +165,8 @@ export function isWanted(session: v1.Session, filter: string, search: string): b
   if (filter === "live" && !isLive) return false;
   if (filter === "asleep" && isLive) return false;
   const repos = (session.repos ?? []).map((repo) => repo.url ?? "").join(" ");
-  const text = `${session.title} ${repos} ${session.id} ${session.client_status}`.toLowerCase();
+  const text =
+    `${session.title} ${repos} ${session.id} ${session.client_status} ${listed(session).label}`.toLowerCase();
   return search
     .toLowerCase()
     .split(/\s+/)
@@ -243,12 +250,14 @@ function ItemMenu({ session, onHide, onChange }: Omit<ItemProps, "now">) {
         <button type="button" onClick={() => navigate(`/sessions/${session.id}/snapshots`)}>
           Snapshots and forks
         </button>
-        <button type="button" onClick={() => archive(!isArchived)}>
-          {isArchived ? "Bring back" : "Archive"}
-        </button>
-        <button type="button" className="danger" onClick={remove}>
-          Delete…
-        </button>
+        <IfMember>
+          <button type="button" onClick={() => archive(!isArchived)}>
+            {isArchived ? "Bring back" : "Archive"}
+          </button>
+          <button type="button" className="danger" onClick={remove}>
+            Delete…
+          </button>
+        </IfMember>
       </div>
     </details>
   );

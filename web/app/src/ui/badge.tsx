@@ -1,28 +1,18 @@
 import type { v1 } from "@nacre/client";
-import { agentState, shown, statusOf } from "../session/status";
+import { listed, shown, statusOf, type Tone } from "../session/status";
 
 export function StatusBadge({ status }: { status: string }) {
-  const { label, tone, isBusy } = shown(status);
-  return (
-    <span className="badge" data-tone={tone} data-busy={isBusy ? "" : undefined}>
-      {label}
-    </span>
-  );
+  return <Badge {...shown(status)} />;
 }
 
-const AGENTS = {
-  working: { label: "Working", tone: "good", isBusy: true },
-  waiting: { label: "Waits for you", tone: "warn", isBusy: false },
-  idle: { label: "Idle", tone: "plain", isBusy: false },
-};
-
-/** Of one that runs, what its agent does, where the server says so. */
+/** In a list, where one word has to do for the session and its agent. */
 export function SessionBadge({ session }: { session: v1.Session }) {
-  const state = session.client_status === "running" ? agentState(session) : null;
-  if (state === null) return <StatusBadge status={statusOf(session)} />;
-  const { label, tone, isBusy } = AGENTS[state];
+  return <Badge {...listed(session)} title={shown(statusOf(session)).label} />;
+}
+
+function Badge({ label, tone, isBusy, title }: { label: string; tone: Tone; isBusy?: true; title?: string }) {
   return (
-    <span className="badge" data-tone={tone} data-busy={isBusy ? "" : undefined} title="Running">
+    <span className="badge" data-tone={tone} data-busy={isBusy ? "" : undefined} title={title}>
       {label}
     </span>
   );

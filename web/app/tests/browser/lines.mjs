@@ -117,17 +117,31 @@ export default {
       .waitFor();
   },
 
-  "who may only look is told so, and what is refused is said in words": async (world) => {
+  "who may only look is offered nothing that would be refused, by hand or by keyboard": async (world) => {
     const id = await world.session(undefined, "Only looked at");
     const { link, leave } = await world.member(`viewer-${Date.now()}@example.org`, "viewer");
     const page = await world.signedIn({ link });
-    await page.goto(`${world.url}/sessions/${id}`);
+    await page.getByRole("link", { name: /Only looked at/ }).waitFor();
+    await page.keyboard.press("n");
+    assert.equal(await page.getByRole("dialog").count(), 0, "no new session by its key");
+    assert.equal(await page.getByRole("button", { name: "New session" }).count(), 0);
+    await page.keyboard.press("?");
+    const keys = page.getByRole("dialog", { name: "Keys" });
+    await keys.getByText("search", { exact: true }).waitFor();
+    assert.equal(await keys.getByText(/new session|send|cancel|save/).count(), 0);
+    await page.keyboard.press("Escape");
+    await page.goto(`${world.url}/sessions/${id}/files`);
     await page.getByText("You may look here").waitFor();
-    assert.equal(await page.getByRole("button", { name: "Pause" }).count(), 0);
+    for (const name of ["Pause", "Upload", "More", "Only looked at"]) {
+      assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
+    }
     await page.keyboard.press("Control+k");
-    await page.getByLabel("Search commands and sessions").fill("take a snapshot");
-    await page.getByRole("option", { name: /Take a snapshot/ }).click();
-    await page.locator(".toast[data-tone=bad]").waitFor();
+    await page.getByRole("option", { name: "Only looked at" }).waitFor();
+    const offered = await page.getByRole("option").locator(".grow").allTextContents();
+    const panels = "Terminal Files Changes Services Preview Desktop Editor Snapshots Activity Egress".split(" ");
+    const looking = ["Hide panels", "All sessions", "Settings", "Keys", "Light or dark", "As the system has it"];
+    const sessions = (await world.call("GET", "/v1/sessions?limit=200")).items.map(({ title }) => title);
+    assert.deepEqual(offered, [...panels, ...looking, ...sessions]);
     await leave();
   },
 

@@ -164,6 +164,28 @@ export default {
     await page.getByLabel("Log of nacre-demo").getByText("GET /live").waitFor();
   },
 
+  "the editor and the desktop are in the panel, where the base has them, and else it says so": async (world) => {
+    const id = await world.session();
+    const has = async (program) => (await exec(world, id, "sh", "-c", `command -v ${program}`)).exit_code === 0;
+    const page = await world.signedIn();
+    const parts = [
+      { panel: "editor", program: "code-server", inside: ".monaco-workbench", none: "This base has no editor" },
+      { panel: "desktop", program: "Xvfb", inside: "canvas", none: "This base has no desktop" },
+    ];
+    for (const { panel, program, inside, none } of parts) {
+      await page.goto(`${world.url}/sessions/${id}/${panel}`);
+      if (await has(program)) {
+        const frame = page.frameLocator(".framed iframe");
+        await frame.locator(inside).first().waitFor({ timeout: 90_000 });
+        const { hostname } = new URL(await page.locator(".framed iframe").getAttribute("src"));
+        assert.match(hostname, /\.preview\.nacre\.localhost$/, "on an origin of its own");
+      } else {
+        await page.getByText(none).waitFor({ timeout: 60_000 });
+        assert.equal(await page.locator(".framed iframe").count(), 0);
+      }
+    }
+  },
+
   "a time line tells of phases and tools": async (world) => {
     const id = await world.session("run true");
     const page = await world.signedIn();

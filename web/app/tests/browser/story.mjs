@@ -137,4 +137,38 @@ export default {
     const { archived_at } = await world.call("GET", `/v1/sessions/${id}`);
     assert.ok(archived_at, "the other one is archived");
   },
+
+  "what forks committed and what git does not know is compared with the commit that they came from": async (world) => {
+    const url = world.forge.repository("acme/compared", { "shell.txt": "grey\n", "sand.txt": "fine\n" });
+    const id = await world.session(undefined, "Compared", { repos: [{ url }] });
+    const run = (session, script) =>
+      world.call("POST", `/v1/sessions/${session}/exec`, { argv: ["sh", "-ec", `cd compared; ${script}`] });
+    await run(id, "echo before > both.txt");
+    const fork = await world.call("POST", `/v1/sessions/${id}/fork`, { title: "Compared too" });
+    await world.call("POST", `/v1/sessions/${fork.id}/resume`);
+    await run(fork.id, "echo white > shell.txt; git commit -qam 'shell: white'; echo pearl > new.txt");
+    const { stdout } = await run(id, "git rev-parse --short=7 HEAD");
+    const page = await world.signedIn();
+    await page.goto(`${world.url}/compare/${id}/${fork.id}`);
+    const [one, other] = ["Compared", "Compared too"].map((name) => page.getByRole("region", { name, exact: true }));
+    await other.getByRole("heading", { name: `Changes since the fork at ${stdout.trim()}` }).waitFor();
+    await other.locator(".diff-line[data-kind=new]", { hasText: "white" }).waitFor();
+    await other.locator(".diff-line[data-kind=new]", { hasText: "pearl" }).waitFor();
+    await one.getByText("Nothing has changed that is not so in both.").waitFor();
+    await one.getByText("1 file changed alike in both").click();
+    await one.getByText("both.txt").waitFor();
+  },
+
+  "a list says what each agent does": async (world) => {
+    const idle = await world.session("run true", "Is done");
+    await world.session("run sleep 60", "Is at it");
+    const asleep = await world.session(undefined, "Is asleep");
+    await world.call("POST", `/v1/sessions/${asleep}/pause`);
+    const page = await world.signedIn();
+    const badge = (title) => page.locator(".session-item", { hasText: title }).locator(".badge");
+    await badge("Is at it").getByText("Working").waitFor({ timeout: 30_000 });
+    await badge("Is done").getByText("Idle").waitFor({ timeout: 60_000 });
+    await badge("Is asleep").getByText("Paused").waitFor();
+    assert.equal((await world.call("GET", `/v1/sessions/${idle}`)).agent_state, "idle");
+  },
 };

@@ -217,7 +217,11 @@ export class World {
     for (const archived of ["false", "true"]) {
       const { items } = await this.call("GET", `/v1/sessions?limit=200&archived=${archived}`);
       const others = items.filter(({ id }) => id !== kept);
-      await Promise.all(others.map(({ id }) => this.call("DELETE", `/v1/sessions/${id}`).catch(() => {})));
+      const [forks, rest] = [true, false].map((isFork) => others.filter((one) => Boolean(one.parent_id) === isFork));
+      // What a fork goes on from is not removed before it.
+      for (const some of [forks, rest]) {
+        await Promise.all(some.map(({ id }) => this.call("DELETE", `/v1/sessions/${id}`).catch(() => {})));
+      }
     }
   }
 

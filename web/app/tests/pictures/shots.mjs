@@ -18,6 +18,7 @@ const rests = (world, id) =>
 const model = await beginModel(SCRIPTS);
 const world = await World.begin(model.settings);
 try {
+  await world.tidy();
   const files = { "src/todo.js": TODO, "test/todo.test.js": TEST, "package.json": '{ "type": "module" }\n' };
   const pearl = world.forge.repository("acme/pearl", files);
   const reef = world.forge.repository("acme/reef", { "README.md": "# Reef\n" });
@@ -36,11 +37,15 @@ try {
   await rests(world, slow);
   const build = await world.session(undefined, "Upgrade the build to Node 24", { repos: [{ url: reef }] });
   await world.call("POST", `/v1/sessions/${build}/pause`);
-  const late = await world.session("Write the release notes of 2.4", "Release notes of 2.4", {
-    repos: [{ url: pearl }],
+  const named = await world.session("Name the next release after a pearl", "A name for the next release", {
+    repos: [{ url: reef }],
   });
+  await until("it asks", async () => (await world.call("GET", `/v1/sessions/${named}`)).agent_state === "waiting");
 
   for (const colorScheme of ["light", "dark"]) {
+    const late = await world.session("Write the release notes of 2.4", "Release notes of 2.4", {
+      repos: [{ url: pearl }],
+    });
     const page = await world.signedIn({ colorScheme, viewport: { width: 1280, height: 800 } });
     const shot = async (name) => {
       await page.waitForTimeout(400);
@@ -51,6 +56,7 @@ try {
     await shot("sessions");
     await to(`/sessions/${main}`);
     await page.locator(".turn-end").waitFor();
+    await shot("session");
     await page.keyboard.press("Control+k");
     await page.getByRole("option").nth(8).waitFor();
     await shot("palette");
@@ -61,7 +67,7 @@ try {
     await page.locator(".tool-head", { hasText: "edit" }).click();
     await page.waitForTimeout(2500);
     await page.locator(".rows").evaluate((rows) => rows.scrollTo(0, 0));
-    await shot("session");
+    await shot("terminal");
     await to(`/sessions/${main}/changes`);
     await page.locator(".changed-head", { hasText: "todo.js" }).click();
     await page
@@ -72,6 +78,17 @@ try {
     await to(`/sessions/${served}/preview`);
     await page.frameLocator(".framed iframe").getByRole("heading").waitFor();
     await shot("preview");
+    await to(`/sessions/${served}/services`);
+    await page.locator(".list-main", { hasText: "site" }).click();
+    await page.getByLabel("Log of site").getByText(/GET/).first().waitFor();
+    await shot("services");
+    await to(`/sessions/${main}/editor`);
+    await page
+      .frameLocator(".framed iframe")
+      .locator(".explorer-folders-view .monaco-list-row", { hasText: "pearl" })
+      .click();
+    await page.waitForTimeout(3000);
+    await shot("editor");
     await to(`/sessions/${main}/files`);
     for (const name of ["pearl", "src", "todo.js"]) await page.locator(".tree-item", { hasText: name }).click();
     await page.getByLabel("Contents of pearl/src/todo.js").waitFor();
@@ -92,6 +109,7 @@ try {
     await to(`/sessions/${late}`);
     await page.locator(".answer").first().waitFor();
     await shot("phone");
+    await world.call("DELETE", `/v1/sessions/${late}`);
     await page.context().close();
   }
 } finally {

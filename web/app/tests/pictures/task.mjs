@@ -136,6 +136,15 @@ Who relied on \`finish\` writing into its list has to take what it returns. Ther
       pace: 220,
     },
   ],
+  "after a pearl": [
+    {
+      say: "I would call it *Akoya*, and ask before I rename the session.",
+      ...bash(
+        `nacre actions run --integration session --action rename --params '{"title":"Akoya, the next release"}'`,
+        "Ask for the new name",
+      ),
+    },
+  ],
   "time out": [
     { say: "I look for what takes long.", ...bash("ls && git log --oneline | head -3", "Look around") },
     { say: "The export asks for each item by itself. One request for all of them would do. Shall I change that?" },

@@ -1,6 +1,15 @@
 import type { v1 } from "@nacre/client";
 import { describe, expect, it } from "vitest";
-import { adviceFor, can, explained, joinedPhases, keptOf, resumingFrom, withPhase } from "../../src/session/status";
+import {
+  adviceFor,
+  can,
+  explained,
+  joinedPhases,
+  keptOf,
+  listed,
+  resumingFrom,
+  withPhase,
+} from "../../src/session/status";
 
 const session = (more: object) => ({ client_status: "running", ...more }) as v1.Session;
 const said = (more: object) => explained(session(more), null, 120_000);
@@ -81,5 +90,28 @@ describe("phases", () => {
     ];
     const all = joinedPhases(record, [{ name: "git", state: "done", took_ms: 5 }]);
     expect(all.map((phase) => `${phase.name} ${phase.state}`)).toEqual(["sandbox done", "git done"]);
+  });
+});
+
+describe("a session in a list", () => {
+  const word = (more: object) => listed(session(more)).label;
+
+  it("that runs says what its agent does", () => {
+    const words = ["busy", "waiting", "queued", "idle"].map((agent_state) => word({ agent_state }));
+    expect(words).toEqual(["Working", "Waits for you", "Queued", "Idle"]);
+  });
+
+  it("that sleeps says so, unless something waits in it", () => {
+    expect(word({ client_status: "paused", agent_state: "sleeping" })).toBe("Paused");
+    expect(word({ client_status: "paused", agent_state: "queued" })).toBe("Queued");
+    expect(word({ client_status: "suspended", agent_state: "queued" })).toBe("On hold");
+  });
+
+  it("says its status where the server says no more, or something new", () => {
+    expect([word({}), word({ agent_state: "dreaming" }), word({ client_status: "stopped" })]).toEqual([
+      "Running",
+      "Running",
+      "Stopped",
+    ]);
   });
 });

@@ -396,6 +396,18 @@ struct InRepo {
     path: Option<String>,
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Since {
+    /// The whole id of a commit to compare with, whatever was committed after it; the last one, if
+    /// none is named.
+    base: Option<String>,
+    /// Below the workspace; the only one there is, if none is named.
+    repo: Option<String>,
+    path: Option<String>,
+}
+
 impl InRepo {
     fn query(&self) -> String {
         let mut query = format!("repo={}", encode(self.repo.as_deref().unwrap_or(".")));
@@ -422,18 +434,22 @@ async fn git_status(
     Ok(Json(look(&app, &hub, &path).await?))
 }
 
-/// What changed against the last commit.
+/// What changed against the last commit, or since another.
 #[utoipa::path(get, path = "/v1/sessions/{id}/git/diff", tag = "inside",
-    params(("id" = String, Path), InRepo),
+    params(("id" = String, Path), Since),
     responses((status = 200, body = Value)))]
 async fn git_diff(
     State(app): State<App>,
     caller: Caller,
     Named(id): Named<String>,
-    Params(at): Params<InRepo>,
+    Params(Since { base, repo, path }): Params<Since>,
 ) -> Answer<Json<Value>> {
     let hub = app.hub(&caller, &id).await?;
-    let path = format!("/api/git/diff?{}", at.query());
+    let mut path = format!("/api/git/diff?{}", InRepo { repo, path }.query());
+    if let Some(base) = base {
+        path.push_str("&base=");
+        path.push_str(&encode(&base));
+    }
     Ok(Json(look(&app, &hub, &path).await?))
 }
 

@@ -48,7 +48,9 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// The session as it is now.
 async fn now(app: &App, caller: &Caller, id: &str) -> Answer<v1::Session> {
     let record = app.session(caller, id).await?;
-    let mut session = gateway::shown::session(&record, Some(app.site()));
+    let work = app.store().work_of(&[record.id], app.now()).await?;
+    let work = work.get(&record.id).copied().unwrap_or_default();
+    let mut session = gateway::shown::session(&record, work, Some(app.site()));
     let phases = app.store().last_phases(record.id).await?;
     session.phases = phases.iter().map(shown::phase).collect();
     let faults = app.store().last_faults(record.id, record.last_seq).await?;
@@ -65,15 +67,17 @@ async fn now(app: &App, caller: &Caller, id: &str) -> Answer<v1::Session> {
     Ok(session)
 }
 
-/// Those of a page, each with what it took of models.
+/// Those of a page, each with what its agent does and what it took of models.
 async fn listed(app: &App, records: &[Record]) -> Answer<Vec<v1::Session>> {
     let ids: Vec<_> = records.iter().map(|record| record.id).collect();
     let usage = app.store().usage_of(&ids).await?;
+    let work = app.store().work_of(&ids, app.now()).await?;
     let shown = records.iter().map(|record| {
         let usage = usage.get(&record.id).copied().unwrap_or_default();
+        let work = work.get(&record.id).copied().unwrap_or_default();
         v1::Session {
             usage: Some(shown::session_usage(&usage)),
-            ..gateway::shown::session(record, Some(app.site()))
+            ..gateway::shown::session(record, work, Some(app.site()))
         }
     });
     Ok(shown.collect())
