@@ -58,8 +58,8 @@ async fn a_list_says_what_each_agent_does() {
         let sessions = world.get(&ada, "/v1/sessions").await;
         let all = sessions["items"].as_array().unwrap().iter();
         all.map(|session| {
-            let word = |field: &str| session[field].as_str().map(str::to_owned);
-            (word("title").unwrap(), word("agent_state"))
+            let text = |field: &str| session[field].as_str().map(str::to_owned);
+            (text("title").unwrap(), text("agent_state"))
         })
         .collect::<BTreeMap<_, _>>()
     };
@@ -103,9 +103,9 @@ async fn a_pause_is_answered_with_its_receipt_and_a_fork_goes_on_from_it() {
     assert!(paused["receipt"]["kept"].is_string(), "{paused}");
     let again = world.post(&ada, &format!("{path}/pause"), json!({})).await;
     assert_eq!(again["receipt"], paused["receipt"]);
-    let shown = world.get(&ada, &path).await;
-    assert_eq!(shown["snapshot_id"], paused["receipt"]["snapshot"]);
-    assert!(shown["paused_at"].is_string(), "{shown}");
+    let resting = world.get(&ada, &path).await;
+    assert_eq!(resting["snapshot_id"], paused["receipt"]["snapshot"]);
+    assert!(resting["paused_at"].is_string(), "{resting}");
     world.post(&ada, &format!("{path}/resume"), json!({})).await;
     let fork = world
         .post(&ada, &format!("{path}/fork"), json!({ "title": "other" }))

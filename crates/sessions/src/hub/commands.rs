@@ -26,8 +26,8 @@ impl Hub {
             }
             Command::Begin(reply) => {
                 let begin = self.begin().await?;
-                let begun = self.happen(begin).await?;
-                answer(reply, begun.map_err(HubError::from));
+                let happened = self.happen(begin).await?;
+                answer(reply, happened.map_err(HubError::from));
             }
             Command::Rest(to, reply) => self.be_put_to_rest(to, reply).await?,
             Command::Recover(origin, reply) => {
