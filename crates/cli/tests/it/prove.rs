@@ -201,7 +201,7 @@ async fn an_owner_that_stood_still_past_its_lease_can_do_nothing_when_it_wakes()
         Server::start(&nacre, home.join(format!("{owner}.sock")), &arguments)
     };
     let first = start("first");
-    let made = first.ask(&json!("create")).unwrap();
+    let made = first.ask(&json!({ "create": {} })).unwrap();
     let session = &made["session"];
     let ensure = json!({ "do": [session, "ensure"] });
     assert!(first.is_done(&ensure));
@@ -223,8 +223,12 @@ async fn an_owner_that_stood_still_past_its_lease_can_do_nothing_when_it_wakes()
     }
     let taken = store.load_session(id).await.unwrap();
     assert!(taken.term > before.term);
-    let prompt = json!({ "prompt": { "session": session, "id": "p", "content": "say hello" } });
-    assert!(second.is_done(&prompt));
+    let prompt = |id: &str| {
+        json!({ "prompt": {
+            "session": session, "id": id, "content": "say hello", "mode": "followup",
+        } })
+    };
+    assert!(second.is_done(&prompt("p")));
 
     first.signal(Signal::CONT);
     for deed in ["pause", "stop", "migrate", "snapshot"] {
@@ -234,8 +238,10 @@ async fn an_owner_that_stood_still_past_its_lease_can_do_nothing_when_it_wakes()
             "{deed}"
         );
     }
-    let late = json!({ "prompt": { "session": session, "id": "late", "content": "say no" } });
-    assert!(!first.is_done(&late));
+    assert!(!first.is_done(&prompt("late")));
+    assert_eq!(first.ask(&json!("owned")), Some(json!({ "owned": [] })));
+    let owned = json!({ "owned": [[session, taken.term]] });
+    assert_eq!(second.ask(&json!("owned")), Some(owned));
     assert!(second.is_done(&ensure));
     let after = store.load_session(id).await.unwrap();
     assert_eq!(after.term, taken.term);
