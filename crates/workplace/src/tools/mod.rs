@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn a_setup_session_alone_can_save_what_a_prebuild_starts_with() {
         let names = |kind| names(kind, true);
-        assert_eq!(names(Kind::Coding).len(), 13);
+        assert_eq!(names(Kind::Coding).len(), 14);
         let extra: Vec<&str> = names(Kind::Setup)
             .into_iter()
             .filter(|name| !names(Kind::Coding).contains(name))
